@@ -1,8 +1,8 @@
 """Damaged files of every kind that leakdet reads, and what becomes of each.
 
 `python scripts/mutations.py [--count N] [--kind wav …]` makes N mutations of a file of each kind: a
-byte, a run of bytes, a cut, an insertion. Two processes read them, each with a time limit. Exits with
-1 if one ends in a traceback, a hang or a crash, or changes a verdict unnoticed.
+byte, a run of bytes, a cut, an insertion. Processes read them, each file within a time limit. Exits
+with 1 if one ends in a traceback, a hang or a crash, or changes a verdict unnoticed.
 """
 
 import argparse
@@ -213,7 +213,7 @@ def make(folder: Path, store: Path, run: Path) -> None:
     (folder / "experiment/best.yaml").write_text(settings)
 
 
-LIMIT_S, START_S, MEMORY_BYTES, PROCESSES = 20, 120, 8 << 30, 2
+LIMIT_S, START_S, MEMORY_BYTES = 20, 120, 8 << 30
 
 
 def mutated(content: bytes, seed: str) -> bytes:
@@ -344,7 +344,7 @@ def run(arguments: argparse.Namespace, materials: Path) -> dict[str, Counter[str
                     print(f"WRONG {seed}: {note}", flush=True)
         reader.close()
 
-    readers = [Reader(materials, number) for number in range(PROCESSES)]
+    readers = [Reader(materials, number) for number in range(arguments.processes)]
     threads = [threading.Thread(target=work, args=(reader,)) for reader in readers]
     for thread in threads:
         thread.start()
@@ -373,6 +373,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="mutations of each kind")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--kind", nargs="*", help="names of kinds; default: all")
+    parser.add_argument("--processes", type=int, default=2, help="that read the files")
     parser.add_argument("--seconds", type=float, default=570, help="begin none after so long")
     parser.add_argument("--store", type=Path, help="a store of the demo; default: one is built")
     parser.add_argument("--run", type=Path, help="a training on it; default: one is run")

@@ -152,7 +152,7 @@ def judged(odd: OddFile, path: Path) -> Row:
     held = odd.frames * odd.copies
     row = Row(odd.name, odd.kind, held)
     try:
-        rate_hz, channels, _ = read_header(path)
+        rate_hz, channels, *_ = read_header(path)
         stream = SoundStream(path, SignalConfig(sample_rate_hz=rate_hz, channels="first"))
         sound = np.concatenate([np.empty(0, np.float32), *stream])
     except InputError as error:

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -126,20 +125,20 @@ def compose() -> Compose:
 def composed_quickly(door: str, overrides: Sequence[str]) -> Any:
     """As `leakdet.compose`, but Hydra composes each choice of groups and files once.
 
-    Settings with a dot in their names, which are no groups, are set on a copy, as Hydra sets them.
+    Settings, which are no groups, are set on a copy, as Hydra sets them.
     """
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     from leakdet.cli.compose import as_hydra_reads, compose, typed
-    from leakdet.cli.settings import DOORS
+    from leakdet.cli.settings import DOORS, known_settings
 
-    dotted = [word for word in overrides if "." in word.split("=")[0] and "hydra" not in word]
-    if not dotted:
-        return compose(door, overrides)
-    config = deepcopy(_chosen(door, tuple(word for word in overrides if word not in dotted)))
-    words = OverridesParser.create().parse_overrides(as_hydra_reads(door, dotted))
+    groups = known_settings(door).groups
+    chosen = [word for word in overrides if word.split("=")[0] in groups or "hydra" in word]
     try:
+        config = deepcopy(_chosen(door, tuple(chosen)))
+        rest = as_hydra_reads(door, [word for word in overrides if word not in chosen])
+        words = OverridesParser.create().parse_overrides(rest)
         ConfigLoaderImpl._apply_overrides_to_config(words, config)
         return typed(config, DOORS[door].schema)
     except Exception:
@@ -193,7 +192,7 @@ def _without_figures() -> Iterator[None]:
     from matplotlib.text import Text
     from PIL import Image
 
-    from leakdet.reporting import report, training_figures
+    from leakdet.reporting import report, study_figures, training_figures
 
     def blank(figures: Mapping[str, Any], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -206,6 +205,7 @@ def _without_figures() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "svg", words)
+        patch.setattr(study_figures, "svg", words)
         patch.setattr(report, "write_pngs", blank)
         patch.setattr(training_figures, "write_pngs", blank)
         yield
@@ -214,9 +214,10 @@ def _without_figures() -> Iterator[None]:
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn, as users see them."""
-    from leakdet.reporting import figures, report, training_figures
+    from leakdet.reporting import figures, report, study_figures, training_figures
 
     monkeypatch.setattr(report, "svg", figures.svg)
+    monkeypatch.setattr(study_figures, "svg", figures.svg)
     monkeypatch.setattr(report, "write_pngs", figures.write_pngs)
     monkeypatch.setattr(training_figures, "write_pngs", figures.write_pngs)
 
@@ -240,7 +241,7 @@ def trained(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Train
 
     def train(folder: Path) -> None:
         arguments = (*SMOKE, "log=full", f"data.store={demo_store}", "hydra.run.dir=run")
-        process = run_process("train", *arguments, cwd=folder)
+        process = run_forked("train", *arguments, cwd=folder)
         assert process.returncode == 0, process.stderr
         folder.with_suffix(".txt").write_text(process.stdout, encoding="utf-8")
 
@@ -318,6 +319,12 @@ class ForkedDoor:
             os.dup2(self.output, stream)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # further ranks are started by the module that was
+        sys.modules["__main__"] = importlib.import_module(f"leakdet.{verb}")
+        sys.path.insert(0, str(cwd))  # as `python -m` does
+        os.environ |= {"PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
+        warnings.resetwarnings()  # pytest makes them errors
+        warnings.simplefilter("ignore", DeprecationWarning)  # as Python does
         torch.set_num_threads(1)  # threads of the parent's are not there after a fork
         screen = os.fdopen(1, "w", buffering=1)
         return run_door(verb, *arguments, cwd=cwd, out=screen, err=screen).returncode
@@ -339,13 +346,11 @@ class ForkedDoor:
             return output.read()
 
 
-def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run `python -m leakdet.VERB ARGUMENTS` in `cwd` as a process, as a user does."""
-    command = [sys.executable, "-m", f"leakdet.{verb}", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+def run_forked(verb: str, *arguments: str | Path, cwd: Path) -> DoorResult:
+    """Run `python -m leakdet.VERB ARGUMENTS` in `cwd` as a process of its own."""
+    running = ForkedDoor(verb, *arguments, cwd=cwd)
+    printed = running.wait()
+    return DoorResult(int(running.returncode or 0), printed, printed)
 
 
 @pytest.fixture(scope="session")
@@ -359,8 +364,8 @@ def forked() -> type[ForkedDoor]:
 
 
 @pytest.fixture(scope="session")
-def process() -> Callable[..., subprocess.CompletedProcess[str]]:
-    return run_process
+def process() -> Callable[..., DoorResult]:
+    return run_forked
 
 
 def healthy_check() -> Any:

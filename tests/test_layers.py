@@ -22,6 +22,7 @@ DOORS = {
     "predict",
     "evaluate",
     "worklist",
+    "serve",
     "export",
     "settings",
     "info",
@@ -63,6 +64,10 @@ ROOMS = {
         "core config detection tables storage acoustics evaluation sites",
         f"{ARRAYS} matplotlib jinja2 PIL",
     ),
+    "serving": (
+        "core detection tables storage acoustics scoring reporting",
+        "numpy starlette uvicorn",
+    ),
     "cli": (
         "core config detection tables storage building evaluation exporting",
         "numpy rich hydra omegaconf",
@@ -86,6 +91,7 @@ ROOMS |= {
 LEAN = "core config detection tables storage acoustics scoring"
 LIGHTER = {
     "predict": ("core cli runs", ""),
+    "serve": ("core cli serving", ""),
     "runs.prediction": (f"{LEAN} cli runs", ARRAYS),
     "detection.labels": ("core config", ""),
     "config.conflicts": ("core", ""),
@@ -301,6 +307,7 @@ def test_the_check_finds_a_long_file() -> None:
         ("leakdet.cli.help", {"torch", "numpy", "hydra", "omegaconf", "rich"}),
         ("leakdet.predict", {"lightning", "pytorch_lightning", "hydra", "omegaconf", "matplotlib"}),
         ("leakdet.train", {"torch", "lightning", "numpy", "h5py"}),
+        ("leakdet.serve", {"torch", "numpy", "starlette", "uvicorn", "jinja2"}),
         ("leakdet.scoring.prediction", {"torch"}),
         ("leakdet.scoring.parts", {"torch", "pyarrow", "distributed"}),
         ("leakdet.runs.worklist", {"torch", "matplotlib"}),

@@ -15,6 +15,7 @@ KINDS += ["store", "packed store", "unsealed model"]
 
 def test_no_damaged_file_ends_in_a_traceback_or_changes_a_verdict(trained) -> None:
     command = [sys.executable, "scripts/mutations.py", "--count", "3", "--kind", *KINDS]
+    command += ["--processes", "1"]  # each imports Lightning
     command += ["--store", str(trained.store), "--run", str(trained.folder)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr

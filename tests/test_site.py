@@ -24,6 +24,7 @@ TASKS = {
     "what a reason means": "verdicts#what-to-do-with-an-undecided-recording",
     "a ranked page": "start#4-night-after-night-which-site-first",
     "a work list": "worklist",
+    "a page to drop recordings on": "how/serve",
     "any number of recordings": "parts",
     "URLs": "remote",
     "nightly runs": "nightly",

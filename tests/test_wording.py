@@ -157,6 +157,15 @@ SCREENS: dict[str, list[str]] = {
         "worklist rows.csv --out list.csv --dig-cost 2000 --leak-cost 15000",
         "worklist rows.csv --out list.html --top 0",
     ],
+    "serve": [
+        "serve nowhere",
+        "serve notes.txt",
+        "serve model.safetensors --folder nowhere",
+        "serve model.safetensors --work notes.txt",
+        "serve model.safetensors --port 65536",
+        "serve model.safetensors --host 203.0.113.7",
+        "serve model.safetensors --works here",
+    ],
     "export": [
         "export",
         "export nowhere.safetensors",

@@ -18,6 +18,7 @@ VERBS = {
     "evaluate": "score a store's recordings with a model",
     "predict": "give each recording a verdict, leak or no leak",
     "worklist": "rank the sites of a network by what predict said over many nights",
+    "serve": "open a local page to drop recordings on, and answer machines over HTTP",
     "export": "write a model as one ONNX file, from sound to verdict",
     "info": "describe a model, a store or a run: what, when, from what, how good",
     "settings": "list the settings or options of a verb, with their ranges, or those about a word",

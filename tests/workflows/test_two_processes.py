@@ -4,8 +4,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -129,21 +127,12 @@ def _check_windows(store: Path, folder: Path) -> None:
     assert orders[0] != orders[1]
 
 
-def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def started(forked: Callable[..., Any], folder: Path, *arguments: str) -> Any:
     """Start a long run on two processes in `folder`; return once it has written a checkpoint."""
     endless = ("trainer.max_epochs=5000", "patience=5000", "loss_patience=0")
-    command = (sys.executable, "-m", "leakdet.train", "trainer=ddp", *RUN, *endless)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    running = subprocess.Popen(
-        [*command, *arguments, "hydra.run.dir=run"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    history, last = folder / "run" / "history.csv", folder / "run" / "checkpoints" / "last.ckpt"
     start = time.time()
+    running = forked("train", "trainer=ddp", *RUN, *endless, *arguments, cwd=folder)
+    history, last = folder / "run" / "history.csv", folder / "run" / "checkpoints" / "last.ckpt"
 
     def has_saved() -> bool:
         """A resumed run first moves last.ckpt here; its own one follows a validation check."""
@@ -158,27 +147,29 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_two_processes_stop_resume_and_end_together(demo_store: Path, tmp_path: Path) -> None:
+def test_two_processes_stop_resume_and_end_together(
+    demo_store: Path, tmp_path: Path, forked: Callable[..., Any]
+) -> None:
     """SIGTERM to the process that the user started; then a resumed run loses its other rank."""
     store = f"data.store={demo_store}"
-    running = started(tmp_path, store)
+    running = started(forked, tmp_path, store)
     others = psutil.Process(running.pid).children()
-    running.terminate()
-    _, errors = running.communicate(timeout=60)
-    assert running.returncode == 143, errors
-    assert "resume=" in errors
-    assert "Traceback" not in errors
+    os.kill(running.pid, signal.SIGTERM)
+    printed = running.wait(60)
+    assert running.returncode == 143, printed
+    assert "resume=" in printed
+    assert "Traceback" not in printed
     _, alive = psutil.wait_procs(others, timeout=20)
     assert alive == []
     step = read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
 
-    running = started(tmp_path, store, "resume=run")
+    running = started(forked, tmp_path, store, "resume=run")
     others = psutil.Process(running.pid).children()
     others[0].send_signal(signal.SIGKILL)
-    _, errors = running.communicate(timeout=60)
+    printed = running.wait(60)
     assert running.returncode not in (0, None)
-    assert "lost another one" in errors
-    assert "Traceback" not in errors
+    assert "lost another one" in printed
+    assert "Traceback" not in printed
     _, alive = psutil.wait_procs(others, timeout=20)
     assert alive == []
     assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] > step

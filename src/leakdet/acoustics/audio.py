@@ -16,7 +16,7 @@ from leakdet.acoustics.containers.sound_file import RATES_HZ, SoundFile
 from leakdet.acoustics.measures import PIECE_S, DeadRuns, Flag, MainsHum, QuietLevel
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError, counted
-from leakdet.core.locations import Location
+from leakdet.core.locations import Excerpt, Location
 
 # the mean of channels that have nothing in common has 1/channels of their mean power; a tenth of
 # that is left only where they cancel each other
@@ -164,7 +164,7 @@ class WaveformFacts:
 
 
 OpenSound = SoundFile | ArrayRecording  # can be read again from its start
-SoundSource = Location | OpenSound
+SoundSource = Location | Excerpt | OpenSound
 
 
 class Header(NamedTuple):
@@ -173,13 +173,24 @@ class Header(NamedTuple):
     rate_hz: int
     channels: int
     about_s: float  # estimated from the file's size where the header has no length
+    length_s: float = 0.0  # 0: the header has none
 
 
 def read_header(path: Location) -> Header:
     """Read a sound file's header. Raises `InputError` if it is not an audio file."""
     with SoundFile(path) as file:
         rate_hz, channels = int(file.samplerate), int(file.channels)
-        return Header(rate_hz, channels, file.about_frames() / rate_hz)
+        about_s, length_s = file.about_frames() / rate_hz, file.header_frames() / rate_hz
+        return Header(rate_hz, channels, about_s, length_s)
+
+
+def read_length(path: Location) -> tuple[int, int, int]:
+    """Sample points of a channel by the file's structure, their rate in Hz, and the channels.
+
+    Raises `InputError` if it is not an audio file.
+    """
+    with SoundFile(path) as file:
+        return file.announced_frames(), int(file.samplerate), int(file.channels)
 
 
 def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[SoundSource, int]]:
@@ -204,6 +215,9 @@ def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[S
 def _opened(source: SoundSource) -> Iterator[OpenSound]:
     if isinstance(source, Location):
         with SoundFile(source) as file:
+            yield file
+    elif isinstance(source, Excerpt):
+        with SoundFile(*source) as file:
             yield file
     else:
         source.rewind()

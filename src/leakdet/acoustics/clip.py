@@ -8,7 +8,7 @@ import numpy as np
 import soundfile
 from jaxtyping import Float, Float32, Shaped
 
-from leakdet.acoustics.audio import SoundStream
+from leakdet.acoustics.audio import SoundSource, SoundStream
 from leakdet.acoustics.containers.sound_file import SoundFile
 from leakdet.config import SignalConfig
 from leakdet.core.locations import Location
@@ -30,10 +30,10 @@ class Clip:
 
 
 def read_sound(
-    path: Path, signal: SignalConfig, channel: int = 0
+    source: SoundSource, signal: SignalConfig, channel: int = 0
 ) -> tuple[Float32[np.ndarray, " N"], str]:
     """The whole recording at the signal's rate, and its content hash; see `SoundStream`."""
-    stream = SoundStream(path, signal, channel)
+    stream = SoundStream(source, signal, channel)
     sound = np.concatenate([np.empty(0, np.float32), *stream])
     return sound, stream.facts.content_sha256
 

@@ -11,12 +11,8 @@ from typing import Literal, overload
 from leakdet.acoustics.containers.mp3 import parse_frame
 from leakdet.acoustics.containers.riff import FILE_NAMES
 from leakdet.core.errors import InputError, counted, first_few
-from leakdet.core.locations import Location, RemoteFile, with_location
+from leakdet.core.locations import AUDIO_SUFFIXES, Location, RemoteFile, with_location
 
-AUDIO_SUFFIXES = frozenset(
-    ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
-    ".bwf .voc .sph .nist".split()
-)
 # Kinds of sound and film, as phones and recorders write them, that libsndfile cannot decode.
 UNREADABLE_SUFFIXES = frozenset(
     ".m4a .aac .mp4 .m4b .3gp .3g2 .amr .awb .wma .wmv .mov .avi .mkv .webm .mka .mpg .mpeg "

@@ -37,7 +37,7 @@ from leakdet.building.sources import (
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, counted, first_few
 from leakdet.core.files import publish, require_space, staged_folder
-from leakdet.core.locations import parse_location
+from leakdet.core.locations import SOURCE_FILE, parse_location
 from leakdet.core.messages import LOG
 from leakdet.storage.ailh import is_ailh
 from leakdet.storage.folder import require_store
@@ -188,18 +188,22 @@ class _SplitAssigner:
         """The recordings with their splits; those that may join none are left out with a reason."""
         self._check_columns(recordings)
         for row in self.before.rows:
-            self._split_of[self._key(row)] = row["split"]
+            self._split_of[self._key(row)] = self._split_of["file", row["path"]] = row["split"]
         taken = {row["recording_id"] for row in self.before.rows}
         assigned = []
         for listed in recordings:
             recording = _named_apart(listed, taken)
             split, key = recording.split or "train", self._key(recording.groups)
             lies_in = self._split_of.setdefault(key, split) if any(key) else split
+            file = recording.groups.get(SOURCE_FILE, "") if recording.span else ""
+            file_in = self._split_of.setdefault(("file", file), split) if file else split
             if split == "test":
                 reason = "the test split stays as it is: new recordings join train or val"
             elif lies_in != split:
                 named = " / ".join(self.group_by)
                 reason = f"its {named} {'/'.join(key)} lies in {lies_in}, and it would join {split}"
+            elif file_in != split:
+                reason = f"its file lies in {file_in}, and it would join {split}"
             else:
                 assigned.append((recording, split))
                 continue
@@ -211,7 +215,7 @@ class _SplitAssigner:
 
     def _check_columns(self, recordings: Sequence[SourceRecording]) -> None:
         known = {column for recording in recordings for column in recording.groups}
-        lacking = [column for column in self.group_by if column not in known]
+        lacking = [column for column in self.group_by if column not in {*known, SOURCE_FILE}]
         if lacking and recordings:
             raise InputError(
                 f"{self.before.folder}: its splits share no {' or '.join(lacking)}, and the source "
@@ -223,8 +227,9 @@ def _named_apart(recording: SourceRecording, taken: set[str]) -> SourceRecording
     """The recording under its whole path, where the store has one of its name already."""
     if recording.recording_id not in taken:
         return recording
-    channel = f"#channel{recording.channel}" if recording.channel else ""
-    return replace(recording, recording_id=printable(f"{recording.path.absolute()}{channel}"))
+    part = f"#{recording.span}" if recording.span else ""
+    part += f"#channel{recording.channel}" if recording.channel else ""
+    return replace(recording, recording_id=printable(f"{recording.path.absolute()}{part}"))
 
 
 def _nothing(store: Path, report: BuildReport) -> InputError:

@@ -30,12 +30,12 @@ from leakdet.building.splits import assign_splits, check_division, split_origin
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.core.errors import InputError
 from leakdet.core.files import check_free, publish, require_space, staged_folder
-from leakdet.core.locations import Location, parse_location
+from leakdet.core.locations import SOURCE_FILE, Excerpt, Location, excerpt, parse_location
 from leakdet.core.messages import log_detail, log_result
 from leakdet.core.parallel import in_order
 from leakdet.core.process import Stopped
 from leakdet.core.progress import ProgressCounter
-from leakdet.storage.store import SOURCE_FILE, SPLITS, StoreSplit, open_leakdet_split
+from leakdet.storage.store import SPLITS, StoreSplit, open_leakdet_split
 from leakdet.storage.writer import SplitWriter
 
 MIN_RECORDINGS = 16  # verified in each split; of a large one, every fiftieth
@@ -47,7 +47,7 @@ class _MelDifference:
     """Largest difference in dB between a recording's stored mel and one computed from its audio."""
 
     split: StoreSplit
-    paths: list[Location]
+    sounds: list[Location | Excerpt]
     channels: Shaped[np.ndarray, " R"]
     log_mel: LogMel
 
@@ -56,7 +56,7 @@ class _MelDifference:
         largest = 0.0
         # block by block, so that a day of sound is never in memory whole
         channel = int(self.channels[row])
-        for block in MelStream(self.paths[row], self.log_mel, channel):
+        for block in MelStream(self.sounds[row], self.log_mel, channel):
             fresh = block.mel.float().numpy()
             if at + len(fresh) > end:
                 return math.inf
@@ -87,7 +87,8 @@ def _verify_split(
     paths = [
         parse_location(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")
     ]
-    difference = _MelDifference(split, paths, split.numbers("channel", 0.0), log_mel)
+    sounds = list(map(excerpt, paths, split.spans()))
+    difference = _MelDifference(split, sounds, split.numbers("channel", 0.0), log_mel)
     with ProgressCounter(f"verifying {split.name}", len(rows), "recordings") as progress:
         for row, difference_db in in_order(difference, rows, workers):
             progress.step()
@@ -134,7 +135,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
             config = replace(config, split=replace(config.split, group_by=["site"]))
             report.remarks.append("The demo is split by site (split.group_by=[site]).")
         scan = scan_headers(source, config)
-        config = _channels_together(config, scan, report)
+        config = _kept_together(config, scan, report)
         report.signal, report.left_out = scan.signal, scan.left_out
         report.remarks += scan.remarks
         report.label_names = sorted({recording.label for recording in scan.readable})
@@ -174,12 +175,14 @@ def _check_apart(out: Path, source: Location, listed: Source) -> None:
             )
 
 
-def _channels_together(config: BuildConfig, scan: HeaderScan, report: BuildReport) -> BuildConfig:
-    """The same settings, which keep the channels of a file together where each is a recording."""
-    files = len({recording.path for recording in scan.readable})
-    if config.signal.channels != "each" or files == len(scan.readable):
+def _kept_together(config: BuildConfig, scan: HeaderScan, report: BuildReport) -> BuildConfig:
+    """The same settings, which keep the channels and the spans of a file together."""
+    parts = [recording for recording in scan.readable if SOURCE_FILE in recording.groups]
+    files = len({recording.path for recording in parts})
+    if files == len(parts):
         return config
-    text = f"Every channel is a recording: {len(scan.readable)} channels of {files} files"
+    kind = "span" if any(recording.span for recording in parts) else "channel"
+    text = f"Every {kind} is a recording: {len(parts)} {kind}s of {files} files"
     if config.split.group_by:
         report.remarks.append(f"{text}.")
         return config

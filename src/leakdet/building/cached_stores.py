@@ -12,7 +12,13 @@ from leakdet.building.builder import build_store
 from leakdet.building.report import StoredBuild, link_files, report_of, write_build_files
 from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig, SplitConfig
 from leakdet.core.errors import InputError, first_few
-from leakdet.core.files import default_cache, publish, require_writable, staged_folder
+from leakdet.core.files import (
+    building_alone,
+    default_cache,
+    publish,
+    require_writable,
+    staged_folder,
+)
 from leakdet.detection.labels import label_key
 from leakdet.storage.ailh import is_ailh
 from leakdet.storage.folder import require_store
@@ -132,9 +138,10 @@ def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None
     if not (store / "build.json").exists():
         require_writable(folder)
         split = SplitConfig(ratios=RATIOS, group_by=["site"])
-        build_store(
-            BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo)
-        )
+        config = BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo)
+        with building_alone(store):
+            if not (store / "build.json").exists():  # another process may have been faster
+                build_store(config)
     return store
 
 

@@ -57,7 +57,7 @@ class Extractor:
     def __call__(self, recording: SourceRecording) -> ExtractedRecording | LeftOut:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
-        stream = MelStream(recording.path, self.log_mel, recording.channel, with_hum=True)
+        stream = MelStream(recording.sound, self.log_mel, recording.channel, with_hum=True)
         live, written_until = [], 0
         try:
             for block in stream:
@@ -71,7 +71,7 @@ class Extractor:
             mel.close()
             if sound is not None:
                 sound.close()
-            return LeftOut(recording.recording_id, str(error))
+            return LeftOut(recording.place, str(error))
         return ExtractedRecording(self._row(recording, stream, np.concatenate(live)), mel, sound)
 
     def _spool(self) -> IO[bytes]:
@@ -104,6 +104,7 @@ class Extractor:
             mains_hum_60_db=facts.mains_hum_db[1],
             channel=recording.channel,
             live=live,
+            **(recording.span._asdict() if recording.span else {}),
         )
 
 

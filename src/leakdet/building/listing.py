@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet.acoustics.listing import AUDIO_SUFFIXES, is_audio_name
+from leakdet.acoustics.listing import is_audio_name
 from leakdet.building.sources import (
     NO_LABEL,
     STRAY,
@@ -17,8 +17,14 @@ from leakdet.building.sources import (
 from leakdet.building.splits import recording_groups
 from leakdet.config import BuildConfig
 from leakdet.core.errors import InputError, SettingsError, counted
-from leakdet.core.locations import Location, RemoteFile, parse_location, with_location
-from leakdet.storage.store import SOURCE_FILE
+from leakdet.core.locations import (
+    AUDIO_SUFFIXES,
+    SOURCE_FILE,
+    Location,
+    RemoteFile,
+    parse_location,
+    with_location,
+)
 
 TAKES = "source= takes a folder of label folders, a CSV manifest, or demo."
 

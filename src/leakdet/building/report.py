@@ -20,7 +20,7 @@ from leakdet.storage.overlap import values_sentences
 from leakdet.storage.store import SPLITS, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
 from leakdet.tables.read import read_csv
-from leakdet.tables.schema import is_reserved
+from leakdet.tables.schema import SPAN, is_reserved
 from leakdet.tables.write import write_csv
 
 
@@ -59,7 +59,8 @@ def write_build_files(folder: Path, settings: Mapping[str, Any], report: BuildRe
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     values = asdict(row)
     groups = values.pop("groups")
-    unwritten = ("mel_crc32", "live", *([] if row.channel else ["channel"]))
+    unwritten = ["mel_crc32", "live", *([] if row.channel else ["channel"])]
+    unwritten += [] if row.end_s else SPAN
     for name in unwritten:
         values.pop(name)
     values["live_windows"] = "" if row.live is None else int(row.live.sum())

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from leakdet.acoustics.audio import Header, read_header
+from leakdet.acoustics.containers.sound_file import beyond_end
 from leakdet.acoustics.mel import mel_filterbank
 from leakdet.acoustics.windows import window_starts
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, first_few
-from leakdet.core.locations import Location
+from leakdet.core.locations import SOURCE_FILE, Excerpt, Location
 from leakdet.core.parallel import in_order
 from leakdet.core.progress import ProgressCounter
-from leakdet.storage.store import SOURCE_FILE
 
 
 @dataclass
@@ -25,32 +25,37 @@ class HeaderScan:
     left_out: list[LeftOut]
     readable: list[SourceRecording] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    about_s: dict[Location, float] = field(default_factory=dict)  # length of each file
+    # length of each file, or span of one
+    about_s: dict[Location | Excerpt, float] = field(default_factory=dict)
 
 
 def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
     """Read every header, before recordings are divided into splits."""
     scan = HeaderScan(config.signal, list(source.left_out))
     of_rate: defaultdict[int, list[SourceRecording]] = defaultdict(list)
-    seen: set[tuple[Location, int]] = set()
+    seen: set[tuple[Location | Excerpt, int]] = set()
     with ProgressCounter("reading headers", len(source.recordings), "files") as progress:
         for recording, header in in_order(_header_of, source.recordings, config.workers):
             progress.step()
+            place, span = recording.place, recording.span
             if isinstance(header, InputError):
-                scan.left_out.append(LeftOut(recording.recording_id, str(header)))
-            elif (recording.path, recording.channel) in seen:
-                scan.left_out.append(LeftOut(recording.recording_id, "listed twice"))
+                scan.left_out.append(LeftOut(place, str(header)))
+            elif (recording.sound, recording.channel) in seen:
+                scan.left_out.append(LeftOut(place, "listed twice"))
             elif recording.channel > header.channels:
                 reason = f"it has no channel {recording.channel}, the last is {header.channels}"
-                scan.left_out.append(LeftOut(recording.recording_id, reason))
+                scan.left_out.append(LeftOut(place, reason))
+            elif span and header.length_s and (error := beyond_end(span, header.length_s)):
+                scan.left_out.append(LeftOut(place, str(error)))
             else:
-                seen.add((recording.path, recording.channel))
+                seen.add((recording.sound, recording.channel))
                 recordings = [recording]
                 if config.signal.channels == "each":
                     recordings = _channels(recording, header.channels)
                 of_rate[header.rate_hz] += recordings
                 scan.readable += recordings
-                scan.about_s[recording.path] = header.about_s
+                seconds = span.end_s - span.start_s if span else header.about_s
+                scan.about_s[recording.sound] = seconds
     if not scan.readable:
         raise InputError(
             f"{config.source}: none of {len(source.recordings)} files is readable audio; "
@@ -70,7 +75,7 @@ def _channels(recording: SourceRecording, count: int) -> list[SourceRecording]:
             recording,
             recording_id=f"{file}#channel{channel}" if count > 1 else file,
             channel=channel,
-            groups={**recording.groups, SOURCE_FILE: file},
+            groups={SOURCE_FILE: file, **recording.groups},
         )
         for channel in wanted
     ]
@@ -131,7 +136,7 @@ SOUND_BYTES = {"none": 0, "int16": 2, "float32": 4}
 
 def build_bytes(
     assigned: Sequence[tuple[SourceRecording, str]],
-    about_s: Mapping[Location, float],
+    about_s: Mapping[Location | Excerpt, float],
     signal: SignalConfig,
     config: BuildConfig,
 ) -> int:
@@ -141,7 +146,7 @@ def build_bytes(
     """
     of_split: Counter[str] = Counter()
     for recording, split in assigned:
-        size = recording_bytes(about_s[recording.path], signal, config.waveform)
+        size = recording_bytes(about_s[recording.sound], signal, config.waveform)
         of_split[split] += size
     return of_split.total() + max(of_split.values(), default=0)
 

@@ -1,9 +1,11 @@
 """The content of a source of `build`: recordings with label, groups and split; files left out."""
 
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from glob import escape
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
@@ -11,12 +13,18 @@ from leakdet.acoustics.listing import LOST, LeftUnlisted, audio_files, is_audio_
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, counted
 from leakdet.core.locations import (
+    SOURCE_FILE,
+    Excerpt,
     Location,
     RemoteFile,
+    Span,
+    absolute_file,
     errors_naming,
+    excerpt,
     is_url,
     local_copy,
     with_location,
+    without_secrets,
 )
 from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
@@ -27,10 +35,11 @@ from leakdet.tables.read import (
     absence,
     columns_hint,
     file_named,
+    lists_seconds,
     read_table,
-    seconds_columns,
 )
-from leakdet.tables.schema import is_reserved
+from leakdet.tables.schema import SPAN, is_reserved
+from leakdet.tables.values import TABLE_SUFFIXES, RowError, span_of
 
 
 def with_like(config: BuildConfig) -> BuildConfig:
@@ -96,6 +105,18 @@ class SourceRecording:
     weight: float = 1.0
     groups: dict[str, str] = field(default_factory=dict)
     channel: int = 0  # of the file, from 1; 0: made mono as signal.channels says
+    span: Span | None = None  # the seconds of the file that it is; None: all
+    where: str = ""  # the line that lists these seconds
+
+    @property
+    def sound(self) -> Location | Excerpt:
+        """The file, or the seconds of it."""
+        return excerpt(self.path, self.span)
+
+    @property
+    def place(self) -> str:
+        """Where to look for what is wrong with it: its name, or the line that lists its seconds."""
+        return self.where or self.recording_id
 
 
 @dataclass(frozen=True)
@@ -147,13 +168,10 @@ def printable(name: str) -> str:
     return normalize("NFC", text)
 
 
+WHOLE = Span(0.0, math.inf)
 NO_LABEL = "it has no label"  # of a row that learn counts and build leaves out
 STRAY = "not in a label folder"
 READ_COLUMNS = ("path", "label", "split", "weight")
-
-
-class RowError(Exception):
-    """The reason why a row gives no recording."""
 
 
 def from_manifest(path: Location, by_channel: bool = False, unlabelled: str = "") -> Source:
@@ -172,7 +190,10 @@ def from_manifest(path: Location, by_channel: bool = False, unlabelled: str = ""
         try:
             channel = _parse_channel(row.get("channel", "")) if by_channel else 0
             row["label"] = row["label"] or unlabelled
-            recordings.append(replace(_recording(path, row, groups), channel=channel))
+            recording = replace(_recording(path, row, groups), channel=channel)
+            if span := span_of(row):
+                recording = _part(recording, span, f"{path}, line {number}")
+            recordings.append(recording)
         except RowError as error:
             named = f" ({printable(row['path'])})" if row["path"] else ""
             left_out.append(LeftOut(f"{path}, line {number}{named}", str(error)))
@@ -189,19 +210,14 @@ def _group_columns(path: Location, table: Table) -> list[str]:
         raise InputError(
             f"{path}: columns {wrong} are unnamed, repeated or hold a slash; rename them."
         )
-    if seconds := seconds_columns(columns):
-        raise InputError(
-            f"{path}: its columns {' and '.join(seconds)} label seconds, and a label of leakdet "
-            "holds for a whole recording. Cut these seconds into files of their own and list "
-            "those, or remove the columns where a label holds for its whole file."
-        )
-    own = [name for name in columns if name not in READ_COLUMNS and is_reserved(name)]
+    read = {*READ_COLUMNS, *(SPAN if {*SPAN} <= {*columns} else ())}
+    own = [name for name in columns if name not in read and is_reserved(name)]
     if own:
         table.remarks.append(
             f"Columns of {path.name} that make no groups, since leakdet writes such itself: "
             f"{', '.join(own)}."
         )
-    return [name for name in columns if name not in (*READ_COLUMNS, *own)]
+    return [name for name in columns if name not in read | {*own}]
 
 
 def _recording(manifest: Location, row: dict[str, str], groups: list[str]) -> SourceRecording:
@@ -215,9 +231,18 @@ def _recording(manifest: Location, row: dict[str, str], groups: list[str]) -> So
         raise RowError(absence(name))
     split = _parse_split(row.get("split", ""))
     weight = _parse_weight(row.get("weight", ""))
-    values = {column: printable(row[column]) for column in groups}
+    values = {column: printable(without_secrets(row[column])) for column in groups}
     identity = printable(str(file) if is_url(name) else Path(name).as_posix())
     return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
+
+
+def _part(recording: SourceRecording, span: Span, where: str) -> SourceRecording:
+    """The seconds of a recording, which stay in one split with others of their file."""
+    name = f"{recording.recording_id}#{span}"
+    groups = {**recording.groups, SOURCE_FILE: printable(absolute_file(recording.path))}
+    return replace(
+        recording, recording_id=name, groups=groups, span=span, where=f"{where} ({name})"
+    )
 
 
 def _parse_split(value: str) -> str | None:
@@ -252,18 +277,41 @@ def from_folders(root: Path) -> Source:
             raise InputError(f"{root / name}: {SOUND_BESIDE_SPLITS}")
     split_of: dict[Path, str | None] = {root / name: split for name, split in splits.items()}
     split_of = split_of or {root: None}  # label folders
-    strays = [
-        LeftOut(printable(str(path)), STRAY)
-        for parent in dict.fromkeys([root, *split_of])
-        for path in _strays(parent, unlisted)
-    ]
+    by_tables, strays = Source([], []), list[LeftOut]()
+    for parent in dict.fromkeys([root, *split_of]):
+        for path in _strays(parent, unlisted):
+            if tables := _tables_beside(path):
+                _add_seconds(by_tables, tables, parent.relative_to(root), split_of.get(parent))
+            else:
+                strays.append(LeftOut(printable(str(path)), STRAY))
     recordings = [
         recording
         for parent, split in split_of.items()
         for folder in (folders if parent == root else _subfolders(parent, unlisted))
         for recording in _label_folder(root, folder, split, unlisted)
     ]
-    return Source(recordings, [*strays, *left_out_of(root, unlisted)], unlisted.notes())
+    return Source(
+        [*recordings, *by_tables.recordings],
+        [*strays, *by_tables.left_out, *left_out_of(root, unlisted)],
+        [*by_tables.remarks, *unlisted.notes()],
+    )
+
+
+def _tables_beside(sound: Path) -> list[Path]:
+    """The tables that label seconds of a sound by its name, as those of Audacity and Raven do."""
+    beside = sorted(sound.parent.glob(f"{escape(sound.stem)}.*"))
+    tables = [path for path in beside if path.suffix.lower() in TABLE_SUFFIXES]
+    return list(filter(lists_seconds, tables))
+
+
+def _add_seconds(source: Source, tables: Iterable[Path], folder: Path, split: str | None) -> None:
+    """Add what tables beside a sound label, under names that begin with its folder."""
+    for listed in map(from_manifest, tables):
+        for recording in listed.recordings:
+            name = printable((folder / recording.recording_id).as_posix())
+            source.recordings.append(replace(recording, recording_id=name, split=split))
+        source.left_out.extend(listed.left_out)
+        source.remarks.extend(listed.remarks)
 
 
 def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
@@ -358,22 +406,37 @@ def relabelled(
 
 
 def _one_label_each(source: Source) -> Source:
-    """Leave out files that are listed with two labels; one listed twice alike is left out later."""
-    labels: defaultdict[tuple[Location, int], set[str]] = defaultdict(set)
-    channels: defaultdict[Location, set[int]] = defaultdict(set)
+    """Leave out sounds with two labels; one that is listed twice alike is left out later."""
+    of_file: defaultdict[str, list[SourceRecording]] = defaultdict(list)
     for recording in source.recordings:
-        labels[recording.path, recording.channel].add(recording.label)
-        channels[recording.path].add(recording.channel)
+        of_file[absolute_file(recording.path)].append(recording)
+    labels = {key: names for listed in of_file.values() for key, names in _labels_of(listed)}
     kept: list[SourceRecording] = []
     left_out = list(source.left_out)
     for recording in source.recordings:
-        others = sorted(labels[recording.path, recording.channel])
-        if len(others) > 1:
-            reason = f"listed with the labels {' and '.join(others)}"
-        elif 0 in channels[recording.path] and len(channels[recording.path]) > 1:
+        others = of_file[absolute_file(recording.path)]
+        if len(names := sorted(labels[id(recording)])) > 1:
+            reason = f"listed with the labels {' and '.join(names)}"
+        elif len({other.channel > 0 for other in others}) > 1:
             reason = "listed both whole and by channel"
+        elif len({other.span is None for other in others}) > 1:
+            reason = "listed both whole and by seconds"
         else:
             kept.append(recording)
             continue
-        left_out.append(LeftOut(recording.recording_id, reason))
+        left_out.append(LeftOut(recording.place, reason))
     return Source(kept, left_out, source.remarks)
+
+
+def _labels_of(listed: Sequence[SourceRecording]) -> Iterator[tuple[int, set[str]]]:
+    """By identity, the labels of each recording of one file and of those that overlap it."""
+    overlapping: list[tuple[Span, SourceRecording, set[str]]] = []
+    for recording in sorted(listed, key=lambda listed: listed.span or WHOLE):
+        span, labels = recording.span or WHOLE, {recording.label}
+        yield id(recording), labels
+        overlapping = [entry for entry in overlapping if entry[0].end_s > span.start_s]
+        for _, other, of_other in overlapping:
+            if other.channel == recording.channel:
+                of_other.add(recording.label)
+                labels.add(other.label)
+        overlapping.append((span, recording, labels))

@@ -8,9 +8,10 @@ import numpy as np
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SplitConfig
 from leakdet.core.errors import InputError, first_few
+from leakdet.core.locations import SOURCE_FILE
 from leakdet.storage.folder import BY_BUILD
 from leakdet.storage.folds import balance, give_both_classes
-from leakdet.storage.store import SOURCE_FILE, SPLITS
+from leakdet.storage.store import SPLITS
 
 
 def assign_splits(
@@ -84,7 +85,7 @@ def _assign_groups(
 def _check_groups(
     recordings: Sequence[SourceRecording], splits: Sequence[str], settings: SplitConfig
 ) -> None:
-    """Refuse groups in two splits, which given splits can cause, and files of several channels."""
+    """Refuse groups in two splits, which given splits can cause, and files in two splits."""
     splits_of_file: dict[str, set[str]] = defaultdict(set)
     for recording, split in zip(recordings, splits, strict=True):
         if SOURCE_FILE in recording.groups:
@@ -92,9 +93,9 @@ def _check_groups(
     apart = [file for file, names in splits_of_file.items() if len(names) > 1]
     if apart:
         raise InputError(
-            f"{len(apart)} of {len(splits_of_file)} files have channels in more than one split: "
-            f"{first_few(apart)}. They were recorded together: give the channels of a file the "
-            "same split, and the same values in the columns of split.group_by."
+            f"{len(apart)} of {len(splits_of_file)} files have channels or spans in more than one "
+            f"split: {first_few(apart)}. They were recorded together: give the recordings of a "
+            "file the same split, and the same values in the columns of split.group_by."
         )
     splits_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for key, split in zip(recording_groups(recordings, settings.group_by), splits, strict=True):

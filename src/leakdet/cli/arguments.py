@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from leakdet.cli.settings import REMOVED, known_settings
 from leakdet.config import LabelsConfig
+from leakdet.config.fields import with_point
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import is_taken
 from leakdet.core.locations import is_url, parse_location
@@ -128,7 +129,7 @@ def add_rules(parser: Parser, schema: type[Any], options: Sequence[str]) -> None
             moved = f"Write {known.name}: NUMBER into a file: --rules FILE, docs/worklist-rule.md."
             parser.removed = {**parser.removed, option: moved}
             continue
-        kind = int if known.type in (int, "int") else float
+        kind = int if known.type in (int, "int") else number
         default = "unknown" if known.default is None else f"{known.default:g}"
         text = known.metadata["meaning"].rstrip(".").replace("%", "%%")
         meaning = f"{text[0].lower()}{text[1:]} (default: {default})"
@@ -140,7 +141,7 @@ def add_rules(parser: Parser, schema: type[Any], options: Sequence[str]) -> None
 def add_decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
-        type=float,
+        type=number,
         metavar="T",
         help="call leaks where leak_prob reaches T, 0 to 1 (default: the model's own threshold)",
     )
@@ -164,7 +165,7 @@ def add_undecided(parser: argparse.ArgumentParser, doubt: str = "the model's own
     )
     parser.add_argument(
         "--doubt",
-        type=float,
+        type=number,
         metavar="D",
         help="leave undecided what is within D of a threshold of 0.5, of another within the same "
         f"odds (default: {doubt})",
@@ -297,6 +298,11 @@ def count(text: str) -> int:
     return number
 
 
+def number(text: str) -> float:
+    """The type of an option that is a number, also one with a decimal comma."""
+    return float(with_point(text))
+
+
 def between(least: int, most: int) -> Callable[[str], int]:
     """The type of an option that is a whole number in a range."""
 
@@ -399,7 +405,7 @@ def _folder(text: str) -> Path:
 
 def _seconds(text: str) -> float:
     try:
-        seconds = float(text)
+        seconds = number(text)
     except ValueError:
         seconds = 0.0
     if not 1.0 <= seconds <= MOST_CLIP_S:

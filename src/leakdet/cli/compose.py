@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -24,12 +24,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from leakdet.cli.settings import (
     DOORS,
+    OPTIONS,
     checked,
     conf_folder,
     further_trainer_flags,
     known_settings,
     nearest,
-    store_options,
 )
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.config.fields import OWN_CODE, OWN_NAME
@@ -204,50 +204,62 @@ def compose(door: str, overrides: Sequence[str] = ()) -> Any:
 
 def composed(door: str, prepared: Sequence[str]) -> DictConfig:
     """Compose overrides that `as_hydra_reads` has prepared."""
-    with _composing(door):
+    with composing(door):
         return hydra.compose(door, list(prepared))
 
 
-def composed_with_folders(door: str, prepared: Sequence[str]) -> tuple[DictConfig, str, str]:
-    """As `composed`, with the folders that Hydra gives a run and the jobs of a sweep."""
-    with _composing(door):
-        config = hydra.compose(door, list(prepared), return_hydra_config=True)
-        return config, str(config.hydra.run.dir), str(config.hydra.sweep.dir)
-
-
 @contextmanager
-def _composing(door: str) -> Iterator[None]:
-    with _hydra_unchanged():
-        store_schema(door)
-        try:
-            with hydra.initialize_config_dir(str(conf_folder()), version_base="1.3"):
-                yield
-        except (HydraException, OmegaConfBaseException) as error:
-            raise SettingsError(sentence_of(error)) from error
+def composing(door: str) -> Iterator[None]:
+    """Let `hydra.compose` know the settings of a door, and leave Hydra's own state as it is.
 
-
-@contextmanager
-def _hydra_unchanged() -> Iterator[None]:
-    """Let Hydra work on copies of what it keeps in the process, and with a fresh global state."""
+    Hydra works on copies of what it keeps in the process, and with a fresh global state.
+    """
     Plugins.instance()  # found once a process
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
-    copies: dict[type, Any] = dict(instances)
-    copies[ConfigStore] = deepcopy(ConfigStore.instance())
-    copies.pop(GlobalHydra, None)
-    copies.pop(VersionBase, None)
-    Singleton._instances = copies
+    configs = ConfigStore.instance().repo
+    fresh = (GlobalHydra, VersionBase, ConfigStore)
+    Singleton._instances = {kind: each for kind, each in instances.items() if kind not in fresh}
     BaseContainer._resolvers = dict(resolvers)
+    ConfigStore.instance().repo = configs
+    store_schemas()
     try:
-        yield
+        with hydra.initialize_config_dir(str(conf_folder()), job_name="run", version_base="1.3"):
+            yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SettingsError(sentence_of(error)) from error
     finally:
         Singleton._instances, BaseContainer._resolvers = instances, resolvers
 
 
-def store_schema(door: str) -> None:
-    """Make the types of a door's settings and the options without a file known to Hydra."""
+def store_schemas() -> None:
+    """Make the types of the doors' settings and the options without a file known to Hydra."""
     store = ConfigStore.instance()
-    store.store(group="schema", name=door, node=DOORS[door].schema, package="_global_")
-    store_options()
+    store.repo = _merged(store.repo, _schemas())
+
+
+@cache
+def _schemas() -> dict[str, Any]:
+    """Hydra's groups of them, made once: Hydra gives away copies of single configs."""
+    store = ConfigStore.instance()
+    others, store.repo = store.repo, {}
+    try:
+        for door, settings in DOORS.items():
+            store.store(group="schema", name=door, node=settings.schema, package="_global_")
+        for group, options in OPTIONS.items():
+            for name, values in options.items():
+                store.store(group=group, name=name, node=values)
+        return store.repo
+    finally:
+        store.repo = others
+
+
+def _merged(groups: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """Both trees of groups as a new one, whose configs are shared."""
+    merged = dict(groups)
+    for name, inside in others.items():
+        both = isinstance(inside, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], inside) if both else inside
+    return merged
 
 
 def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:

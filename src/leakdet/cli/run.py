@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.utils import configure_log, run_job
 from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
@@ -31,10 +34,10 @@ from leakdet.cli.checks import (
 from leakdet.cli.compose import (
     as_hydra_reads,
     composed,
-    composed_with_folders,
+    composing,
     default_values,
     sentence_of,
-    store_schema,
+    store_schemas,
     typed,
 )
 from leakdet.cli.help import help_text
@@ -44,6 +47,7 @@ from leakdet.cli.words import built, recordings_apart, with_names
 from leakdet.config import BuildConfig, TrainConfig, TrainerFlags
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.files import claimed, forget_launcher, fresh_folder, is_further_process
+from leakdet.core.locations import without_secrets
 from leakdet.core.messages import LOG, asked_for, log_result, messages_on_screen, set_log
 from leakdet.core.process import DONE, STOPPED, WRONG, follow_parent, guarded, is_child
 from leakdet.storage.folder import with_local_stores
@@ -177,31 +181,83 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     recordings, builds = None, list[str]()
     if door == "train":
         recordings, arguments, builds = recordings_apart(words, arguments)
-        arguments = resumed(arguments)
+        # with the settings of the run that it goes on with
+        words = arguments = resumed(arguments)
     # Hydra takes -m before the settings only; here it may stand anywhere.
     ordered = sorted(arguments, key=lambda argument: argument not in MULTIRUN)
     sys.argv[1:] = prepared = as_hydra_reads(door, ordered)
     check_sweep(door, prepared)
     flags = {argument for argument in prepared if argument.startswith("-")}
-    folder = Path()
-    if not flags:
-        config, run_folder, _ = composed_with_folders(door, prepared)
-        folder = Path(run_folder)
-        _check_before_hydra(door, config, prepared, "hydra.run.dir")
-    elif flags <= set(MULTIRUN):
-        hydras = [word for word in prepared if word.startswith(("hydra.", "hydra/"))]
-        folder = Path(composed_with_folders(door, hydras)[2])
-        for job in islice(jobs_to_check(prepared), MOST_CHECKED):
-            _check_before_hydra(door, composed(door, job), job, "hydra.sweep.dir")
-    store_schema(door)
+    if not flags and "hydra.mode=MULTIRUN" not in prepared:
+        with composing(door):
+            return _run_alone(door, task, words, prepared, recordings, builds)
+    folder = _check_jobs(door, prepared) if flags <= set(MULTIRUN) else Path()
+    store_schemas()
     _announce(door, prepared, builds=recordings is not None)
     if recordings is not None and not _shows_only(prepared):
-        store = f"data.store={quoted(str(built(recordings, builds)), always=True)}"
-        arguments, prepared = [*arguments, store], [*prepared, store]
-        sys.argv.append(store)
+        words = [*words, _store_word(recordings, builds)]
+        sys.argv.append(words[-1])
     with _own_folder(door, prepared, folder) as own:
-        # with the settings of the run that train goes on with; elsewhere as they were typed
-        return _run_jobs(door, task, arguments if door == "train" else words, own)
+        return _run_jobs(door, task, words, own)
+
+
+def _run_alone(
+    door: str,
+    task: Callable[[Any, Run], int],
+    arguments: Sequence[str],
+    prepared: Sequence[str],
+    recordings: Path | None,
+    builds: Sequence[str],
+) -> int:
+    """Compose, check and run the only job of a command, as `hydra.main` would; its exit code."""
+    config = _with_hydras_own(door, prepared)
+    settings = _checked(door, config, prepared, "hydra.run.dir")
+    _announce(door, prepared, builds=recordings is not None)
+    if recordings is not None:
+        store = _store_word(recordings, builds)
+        arguments, prepared = [*arguments, store], [*prepared, store]
+        sys.argv[1:] = prepared  # which further ranks get
+        config = _with_hydras_own(door, prepared)
+        settings = _settings(door, config, prepared)
+
+    def job(_: DictConfig) -> int:
+        run = _run(arguments)
+        _forget_secrets(run.folder / ".hydra")
+        code = guarded(lambda: task(settings, run))
+        _remove_folder_of(door, run.folder, code)
+        return code
+
+    with _own_folder(door, prepared, Path(config.hydra.run.dir)) as folder:
+        with read_write(config.hydra):
+            if named := sys.argv[1 + len(prepared) :]:
+                config.hydra.run.dir = str(folder)
+                config.hydra.overrides.hydra += named
+        # what a launcher would get; Hydra has no other way to run what is composed
+        loader, callbacks = GlobalHydra.instance().config_loader(), Callbacks(config)
+        configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        callbacks.on_run_start(config=config, config_name=door)
+        result = run_job(job, config, "hydra.run.dir", None, HydraContext(loader, callbacks))
+        callbacks.on_run_end(config=config, config_name=door, job_return=result)
+        return int(result.return_value)
+
+
+def _check_jobs(door: str, prepared: Sequence[str]) -> Path:
+    """Check the jobs of a sweep before the first begins; the folder that Hydra gives the sweep."""
+    for job in islice(jobs_to_check(prepared), MOST_CHECKED):
+        _checked(door, composed(door, job), job, "hydra.sweep.dir")
+    hydras = [word for word in prepared if word.startswith(("hydra.", "hydra/"))]
+    with composing(door):
+        return Path(_with_hydras_own(door, hydras).hydra.sweep.dir)
+
+
+def _with_hydras_own(door: str, prepared: Sequence[str]) -> DictConfig:
+    """The settings of a single run, and Hydra's own below `hydra`."""
+    return hydra.compose(door, [*prepared, "hydra.mode=RUN"], return_hydra_config=True)
+
+
+def _store_word(recordings: Path, builds: Sequence[str]) -> str:
+    """The setting that names the store of these recordings, which is made here."""
+    return f"data.store={quoted(str(built(recordings, builds)), always=True)}"
 
 
 @contextmanager
@@ -239,7 +295,13 @@ def _announce(door: str, prepared: Sequence[str], builds: bool) -> None:
     if "log=quiet" in prepared:
         set_log("quiet")
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
-    if not (_shows_only(prepared) or further or builds):
+    if _shows_only(prepared) or further:
+        return
+    last = {word.partition("=")[0]: word for word in prepared}
+    for word in prepared:
+        if word != (counts := last[word.partition("=")[0]]):
+            LOG.info(f"note     {word} does not count: {counts} follows it")
+    if not builds:
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 
@@ -252,11 +314,11 @@ def _run_jobs(
         if os.getpid() != parent:  # a launcher's process
             follow_parent(parent)
         given = _overrides()
+        _forget_secrets(_run(arguments).folder / ".hydra")
         code = guarded(lambda: task(_settings(door, config, given), _run(arguments)))
         folder = _run(arguments).folder
         ended.append(Job(folder, Path(HydraConfig.get().sweep.dir), given, code))
-        if door == "learn" or code == WRONG or code > STOPPED:  # publishing alone writes nothing
-            remove_unused(folder)
+        _remove_folder_of(door, folder, code)
         if code > STOPPED:  # a signal ends the other jobs too
             sys.exit(code)
         if code != DONE and os.getpid() != parent:  # Hydra needs an error
@@ -280,8 +342,14 @@ def _run_jobs(
     return max((job.code for job in ended), default=DONE)
 
 
-def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], place: str) -> None:
-    """Refuse bad settings before Hydra makes a folder; `place` is the setting that names it."""
+def _remove_folder_of(door: str, folder: Path, code: int) -> None:
+    """Remove the folder of a job that left nothing in it."""
+    if door == "learn" or code == WRONG or code > STOPPED:  # publishing alone writes nothing
+        remove_unused(folder)
+
+
+def _checked(door: str, config: DictConfig, prepared: Sequence[str], place: str) -> Any:
+    """The settings of a job before it has a folder; `place` is the setting that names it."""
     settings = _settings(door, config, prepared)
     given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith(f"{place}=")]
     if given and isinstance(settings, TrainConfig) and settings.resume is None:
@@ -289,6 +357,7 @@ def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], 
         jobs = sorted(folder.glob("[0-9]*/")) if place == "hydra.sweep.dir" else []
         for used in (folder, *jobs):
             refuse_used_folder(used, place, resumes=door != "learn")
+    return settings
 
 
 def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
@@ -302,6 +371,14 @@ def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
         check_build(settings)
     set_log(settings.log)
     return settings
+
+
+def _forget_secrets(notes: Path) -> None:
+    """Take signatures and tokens of URLs out of Hydra's notes of the settings."""
+    for path in notes.glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        if (public := without_secrets(text)) != text:
+            path.write_text(public, encoding="utf-8")
 
 
 def _overrides() -> list[str]:

@@ -18,7 +18,7 @@ from leakdet.config import (
     MeasuredTrainConfig,
     TuneConfig,
 )
-from leakdet.config.fields import require
+from leakdet.config.fields import require, with_point
 from leakdet.config.model import LOSSES, NETWORKS
 from leakdet.config.train import ALLOWED, LOGGERS
 from leakdet.core.errors import InputError, SettingsError
@@ -96,6 +96,8 @@ PAIR = re.compile(rf"\s*({QUOTED}|[^:,]+?)\s*:\s*({QUOTED}|[^,]+?)\s*(?:,|$)")
 
 def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
     """A value of a known setting; `several`: commas may separate values of a sweep."""
+    if setting.kind is float and not several:
+        value = with_point(value)
     _check_kind(value, setting)
     if setting.names and setting.kind is dict and not _is_hydras(value):
         return quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))
@@ -427,15 +429,6 @@ def conf_folder() -> Path:
     )
 
 
-def store_options() -> None:
-    """Make the options known to Hydra, beside those of conf/."""
-    from hydra.core.config_store import ConfigStore
-
-    for group, options in OPTIONS.items():
-        for name, values in options.items():
-            ConfigStore.instance().store(group=group, name=name, node=values)
-
-
 def option_names() -> dict[str, list[str]]:
     """The options of each group, with and without a file in conf/."""
     names = {group: set(options) for group, options in OPTIONS.items()}
@@ -488,6 +481,7 @@ DOORS = {
 }
 
 
+@cache
 def known_settings(door: str) -> Known:
     """The names that the command line of a door may use."""
     from omegaconf import OmegaConf

@@ -12,6 +12,7 @@ from leakdet.cli.compose import compose
 from leakdet.cli.settings import ALONE, DOORS, WITH_VALUE, known_settings, nearest, quoted
 from leakdet.config import BuildConfig
 from leakdet.core.errors import SettingsError
+from leakdet.core.files import building_alone
 from leakdet.core.locations import Location, is_url
 from leakdet.core.messages import LOG
 from leakdet.storage.folder import holds_stores
@@ -118,7 +119,9 @@ def built(recordings: Path, settings: Sequence[str]) -> Path:
     config.out = str(out)
     from leakdet.building.builder import build_store, explain_interruption
 
-    with explain_interruption(config):
+    with building_alone(out), explain_interruption(config):
+        if holds_stores(out):  # another process was faster
+            return out
         report = build_store(config, source)
     if report.left_out:
         LOG.info(f"note     {len(report.left_out)} left out, with reasons: leakdet info {out}")

@@ -96,6 +96,19 @@ def check_ranges(settings: Any, prefix: str = "") -> None:
             require(value in allowed, prefix + known.name, value, str(allowed))
 
 
+def with_point(text: str) -> str:
+    """A number with a decimal comma as one with a point; any other text as it is.
+
+    One that may be meant for thousands stays, too.
+
+    >>> with_point("0,05"), with_point("2,5"), with_point("2,500"), with_point("1,2,3")
+    ('0.05', '2.5', '2,500', '1,2,3')
+    """
+    is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text)
+    is_open = re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text)
+    return text.replace(",", ".") if is_decimal and not is_open else text
+
+
 def require(ok: bool, name: str, value: object, allowed: str) -> None:
     """Raise `SettingsError` for `name` unless `ok`; `allowed` completes the words "it must be"."""
     if not ok:

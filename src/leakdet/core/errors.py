@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -43,6 +44,15 @@ def install_command(extra: str) -> str:
         told = None
     place = unquote(json.loads(told or "{}").get("url", "").removeprefix("file://"))
     return f"pip install '{place if Path(place or '-').exists() else 'leakdet'}[{extra}]'"
+
+
+def require_extra(extra: str, modules: Sequence[str]) -> None:
+    """Raise `InputError`, with the command that installs them, where modules of an extra lack."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"not installed: {', '.join(missing)}, of the extra {extra}: {install_command(extra)}"
+        )
 
 
 TEXTS = ("out of memory", "can't allocate memory", "_ALLOC_FAILED")

@@ -29,8 +29,7 @@ from leakdet.core.errors import InputError, LeakdetError, SettingsError
 from leakdet.core.locations import without_secrets
 from leakdet.core.messages import LOG
 
-# names in a staging folder
-LOCK = "lock"
+LOCK = "lock"  # in a staging folder
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 REPLACED = "replaced"  # the old store, while the new one takes its name
 
@@ -237,17 +236,20 @@ def _say_without_locks(folder: Path) -> None:
 
 
 @contextmanager
-def building_alone(out: Path, setting: str) -> Iterator[None]:
-    """Refuse a second build into `out` while one is at it. `setting` names `out` in the error."""
+def building_alone(out: Path, setting: str = "") -> Iterator[None]:
+    """Hold the only build into `out`: another one waits or, where a `setting` names it, ends."""
     lock = out.with_name(f".{out.name}.lock")
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(lock, wait=False))
         except BlockingIOError as error:
-            raise InputError(
-                f"{setting}={out}: another build is writing this store. Wait for its end, or give "
-                "out= another name."
-            ) from error
+            if setting:
+                raise InputError(
+                    f"{setting}={out}: another build is writing this store. Wait for its end, or "
+                    "give out= another name."
+                ) from error
+            LOG.info(f"wait     {out}: another command is building this store")
+            stack.enter_context(locked(lock))
         stack.callback(lock.unlink, missing_ok=True)
         yield
 
@@ -512,17 +514,15 @@ def write_json(path: Path, content: Mapping[str, Any], seal: bool = False) -> No
     `seal`: with a hash, for what nobody edits, so that `read_json` notices a changed digit.
     """
     more = {KEY: UNSEALED} if seal else {}
-    text = (
-        f"{without_secrets(json.dumps({**more, **content}, indent=2, allow_nan=False))}\n".encode()
-    )
+    plain = json.dumps({**more, **content}, indent=2, allow_nan=False)
+    text = f"{without_secrets(plain)}\n".encode()
     with whole_file(path) as partial:
         partial.write_bytes(sealed(text) if seal else text)
 
 
 # one run may have many processes, which their launcher numbers
 RANKS = ("LOCAL_RANK", "RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
-# by which Lightning knows a launcher
-LAUNCHERS = ("SLURM_NTASKS", "TORCHELASTIC_RUN_ID", "LSB_DJOB_RANKFILE")
+LAUNCHERS = ("SLURM_NTASKS", "TORCHELASTIC_RUN_ID", "LSB_DJOB_RANKFILE")  # Lightning knows these
 
 
 def is_further_process() -> bool:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from leakdet.core.errors import InputError
 
@@ -289,6 +289,35 @@ class RemoteFile:
 Location = Path | RemoteFile  # of this machine, or behind a URL
 
 
+AUDIO_SUFFIXES = frozenset(
+    ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
+    ".bwf .voc .sph .nist".split()
+)
+SOURCE_FILE = "source_file"  # the group of the channels, or the spans, of one file
+
+
+class Span(NamedTuple):
+    """Some seconds of a recording, from its start."""
+
+    start_s: float
+    end_s: float
+
+    def __str__(self) -> str:
+        return f"{self.start_s:.10g}-{self.end_s:.10g}s"
+
+
+class Excerpt(NamedTuple):
+    """Some seconds of a file, which are read as a file of their own would be."""
+
+    path: Location
+    span: Span
+
+
+def excerpt(path: Location, span: Span | None) -> Location | Excerpt:
+    """The seconds of a file; None: the whole file."""
+    return Excerpt(path, span) if span else path
+
+
 def parse_location(name: str | os.PathLike[str] | RemoteFile) -> Location:
     """Where a name leads: a URL of another machine, or a path, also of `file://`.
 
@@ -311,6 +340,14 @@ def absolute_name(name: str) -> str:
     """
     # the path resolves no links
     return str(parse_location(name)) if is_url(name) else os.path.abspath(name)  # noqa: PTH100
+
+
+def absolute_file(file: Location) -> str:
+    """The same for one file, whatever folder it was named from; links to it differ."""
+    if isinstance(file, RemoteFile):
+        return str(file)
+    path = Path.cwd() / file
+    return str(path.parent.resolve() / path.name if ".." in path.parts else path)
 
 
 def check_reachable(first: Mapping[str, Sequence[RemoteFile]]) -> None:

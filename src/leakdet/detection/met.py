@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from jaxtyping import Shaped, UInt8
 from torch import Tensor
 
 from leakdet.core.errors import counted
+from leakdet.core.locations import SOURCE_FILE
 
 HASH_BYTES = 16
 ROLES = ("train", "val")  # val: chose the checkpoint and fitted the threshold
@@ -59,7 +61,7 @@ class MetRecordings:
         return cls(hashes, roles, kept)
 
     def joined(self, other: "MetRecordings") -> "MetRecordings":
-        """Union of both, each content once; of group columns those that both know."""
+        """Union of both, each content once; of group columns those that both know, and files."""
         hashes = np.concatenate([self.hashes, other.hashes])
         roles = np.concatenate([self.roles, other.roles])
         order = np.argsort(roles, kind="stable")  # train first, so that it wins over val
@@ -67,28 +69,37 @@ class MetRecordings:
         kept = order[np.sort(first)]
         groups = {
             column: {
-                role: sorted({*mine.get(role, ()), *other.groups[column].get(role, ())})
+                role: sorted({*mine.get(role, ()), *theirs.get(role, ())})
                 for role in ROLES
-                if role in mine or role in other.groups[column]
+                if role in mine or role in theirs
             }
-            for column, mine in self.groups.items()
-            if column in other.groups
+            for column in {**self.groups, **other.groups}
+            if column in self.groups.keys() & other.groups.keys() | {SOURCE_FILE}
+            for mine, theirs in [(self.groups.get(column, {}), other.groups.get(column, {}))]
         }
         return MetRecordings(hashes[kept], roles[kept], groups)
 
-    def roles_of(self, contents: Iterable[str]) -> list[str]:
+    def roles_of(self, contents: Iterable[str], files: Iterable[str] = ()) -> list[str]:
         """The role in which the model has met each content, "" where it has not.
 
-        A content met in two roles has the first one, train.
+        A content met in two roles has the first one, train. `files` are the absolute paths of the
+        recordings, where they are known: of a file that was met in part, all is met.
         """
-        known = self._role_of
-        digests = map(_digest, contents)
-        return [ROLES[known[digest]] if digest in known else "" for digest in digests]
+        known, known_files = self._role_of, self._role_of_file
+        return [
+            known.get(_digest(content)) or known_files.get(file, "")
+            for content, file in zip_longest(contents, files, fillvalue="")
+        ]
 
     @cached_property
-    def _role_of(self) -> dict[bytes, int]:
+    def _role_of_file(self) -> dict[str, str]:
+        files = self.groups.get(SOURCE_FILE, {})
+        return {file: role for role in reversed(ROLES) for file in files.get(role, ())}
+
+    @cached_property
+    def _role_of(self) -> dict[bytes, str]:
         pairs = zip(self.hashes[::-1], self.roles[::-1].tolist(), strict=True)
-        return {bytes(digest): role for digest, role in pairs}
+        return {bytes(digest): ROLES[role] for digest, role in pairs}
 
     def groups_met(
         self, groups: Mapping[str, Shaped[np.ndarray, " R"]]

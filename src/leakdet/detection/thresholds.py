@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from leakdet.config.fields import with_point
 from leakdet.core.errors import InputError, SettingsError
 
 # tolerance of a rate times a count: 0.29 * 100 is 28.999999999999996 in floating point
@@ -165,7 +166,7 @@ def checked_policy(threshold: float | None, policy: str | None) -> tuple[str, fl
         return "fixed", float(threshold)
     name, _, text = str(policy).partition("=")
     try:
-        number = float(text) if text else None
+        number = float(with_point(text)) if text else None
     except ValueError:
         number = float("nan")
     needs_number = name in BUDGETS or name == "min_cost"

@@ -56,25 +56,25 @@ def baseline_aurocs(
     """
     scored = np.concatenate([test for _, test in folds])
     standardised = [_standardised(features, *rows) for rows in folds]
-    aurocs = []
-    for is_leak in labels:
-        scores = [
-            test @ _direction(train, is_leak[rows[0]])
-            for (train, test), rows in zip(standardised, folds, strict=True)
-        ]
-        aurocs.append(_auroc(np.concatenate(scores), is_leak[scored]))
-    return np.array(aurocs)
+    scores = np.empty((len(labels), len(scored)))
+    for row, is_leak in zip(scores, labels, strict=True):
+        row[:] = np.concatenate(
+            [
+                test @ _direction(train, is_leak[rows[0]])
+                for (train, test), rows in zip(standardised, folds, strict=True)
+            ]
+        )
+    return _aurocs(scores, labels[:, scored])
 
 
-def _auroc(scores: Float[np.ndarray, " N"], is_leak: Bool[np.ndarray, " N"]) -> float:
-    """The rank-sum form: many times faster than a whole ROC curve, for a thousand permutations."""
+def _aurocs(scores: Float[np.ndarray, "P N"], is_leak: Bool[np.ndarray, "P N"]) -> np.ndarray:
+    """The rank-sum form: many times faster than whole ROC curves, for a thousand permutations."""
     from scipy.stats import rankdata  # slow to import, as is all of SciPy here
 
-    leaks = int(is_leak.sum())
-    pairs = leaks * (len(is_leak) - leaks)
-    if not pairs:
-        return 0.5
-    return float(rankdata(scores)[is_leak].sum() - leaks * (leaks + 1) / 2) / pairs
+    leaks = is_leak.sum(1)
+    pairs = leaks * (is_leak.shape[1] - leaks)
+    above = (rankdata(scores, axis=1) * is_leak).sum(1) - leaks * (leaks + 1) / 2
+    return np.where(pairs > 0, above / np.maximum(pairs, 1), 0.5)
 
 
 def _standardised(

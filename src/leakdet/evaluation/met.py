@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from leakdet.core.errors import InputError, first_few
+from leakdet.core.locations import absolute_file, parse_location
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.familiarity import FEWEST, MIN_GROUPS, SpectralReference
@@ -15,6 +16,7 @@ from leakdet.detection.met import ROLES, MetRecordings
 from leakdet.detection.networks import FeatureSums
 from leakdet.detection.source_rates import SourceRates
 from leakdet.evaluation.metrics_json import recording_table
+from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.evaluation.split_scores import (
     apply_rule,
@@ -141,7 +143,9 @@ def met_roles(met: MetRecordings | None, split: StoreSplit) -> Shaped[np.ndarray
     """The role in which each recording was met, blank for none; None where unknown."""
     if met is None or not split.has("content_sha256"):
         return None
-    return np.array(met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
+    paths = texts_or_none(split, "path")
+    files = [] if paths is None else map(absolute_file, map(parse_location, paths.tolist()))
+    return np.array(met.roles_of(split.texts("content_sha256").tolist(), files), dtype=str)
 
 
 def role_counts(roles: Shaped[np.ndarray, " R"]) -> dict[str, int]:

@@ -19,6 +19,7 @@ from leakdet.acoustics.clip import (
 from leakdet.acoustics.windows import window_starts
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
+from leakdet.core.locations import excerpt
 from leakdet.core.messages import LOG
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.store import StoreSplit
@@ -59,7 +60,7 @@ class StoreMedia:
         self._starts_s = window_start_s
         self._paths = texts_or_none(split, "path")
         self._content = texts_or_none(split, "content_sha256")
-        self._channels = split.numbers("channel", 0.0)
+        self._channels, self._spans = split.numbers("channel", 0.0), split.spans()
 
     def mel(self, row: int) -> MelColumns:
         """Columns in time order, overlaps drawn once if the signal settings are known."""
@@ -89,7 +90,8 @@ class StoreMedia:
         for path in (Path(name), store / str(self._split.recording_ids[row])):
             if path.is_file():
                 try:
-                    sound, content = read_sound(path, signal, int(self._channels[row]))
+                    source = excerpt(path, self._spans[row])
+                    sound, content = read_sound(source, signal, int(self._channels[row]))
                 except InputError:
                     continue
                 if content == sha256:

@@ -34,7 +34,7 @@ from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import StoreSplit, open_leakdet_split
 from leakdet.storage.views import SplitView, pooled
 from leakdet.storage.writer import SplitWriter
-from leakdet.tables.read import ALLOWED, time_of
+from leakdet.tables.values import ALLOWED, time_of
 
 # as a crew writes it after a dig, in place of the store's own label without a leak
 NO_LEAK_WORDS = ("no_leak", "dry_hole")

@@ -68,11 +68,11 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
     return rows
 
 
-def filled(template: str, content: Mapping[str, Any]) -> str:
-    """The page that a template of `page/` gives with this content."""
+def filled(template: str, content: Mapping[str, Any], beside: Path | None = None) -> str:
+    """The page that a template of `page/`, or of a folder `beside` it, gives with this content."""
     page = Path(__file__).parent / "page"
     environment = Environment(
-        loader=FileSystemLoader(page),
+        loader=FileSystemLoader([page, *([beside] if beside else [])]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappush, heappushpop
 from pathlib import Path
-from typing import Any
 
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import from_here
-from leakdet.core.locations import absolute_name, parse_location
+from leakdet.core.locations import absolute_name, excerpt, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
 from leakdet.reporting.recording_card import Card, Cards
@@ -26,13 +25,10 @@ from leakdet.reporting.review_page import (
 from leakdet.scoring.detector import Detector
 from leakdet.scoring.playback import Player
 from leakdet.scoring.suggest import Suggester, Suggestion
-from leakdet.tables.schema import LABEL, WHY, Verdict, texts_for_people
+from leakdet.storage.model_card import training_store
+from leakdet.tables.schema import Verdict, confirm_row
 from leakdet.tables.write import check_output, is_regular, write_csv
 
-COPIED_COLUMNS = (
-    "leak_prob", "threshold", "decision", "reason", "familiarity", "duration_s", "source_rate_hz",
-    "flags", "model",
-)  # fmt: skip
 PAGE_BYTES = 12_000_000  # about as much at most, with pictures
 
 
@@ -162,22 +158,16 @@ def _write_page(
 
 def _learn_command(detector: Detector, table: Path) -> str:
     """The command that learns the table, with the store of the model's training if it is there."""
-    store = (detector.mel_detector.card.get("training") or {}).get("store")
     words = [str(detector.path), table.name]
-    if store and Path(store).exists():
-        words.append(f"data.store={from_here(Path(store))}")
+    if store := training_store(detector.mel_detector.card):
+        words.append(f"data.store={from_here(store)}")
     return f"leakdet learn {shlex.join(words)}"
 
 
 def _values(suggestion: Suggestion) -> dict[str, str]:
     """The row of the table. The path is absolute: the table may be saved anywhere."""
-    row = suggestion.verdict.to_dict()
-    row["path"] = absolute_name(row["path"])
-    first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
-    copied = {name: row[name] for name in COPIED_COLUMNS}
-    columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
-    values = {**first, LABEL: "", WHY: suggestion.why, **columns, **copied}
-    return texts_for_people(values)
+    verdict = suggestion.verdict
+    return confirm_row(verdict, absolute_name(str(verdict.path)), suggestion.why)
 
 
 def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, cards: Cards) -> Card:
@@ -193,6 +183,6 @@ def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, car
         "flags": values["flags"].replace(",", ", "),
         "folder": str(path.parent),
     }
-    playback = player.play(path, verdict.channel)
+    playback = player.play(excerpt(path, verdict.span), verdict.channel)
     media = vars(playback) if playback else {}
     return cards.card(path.name, verdict.threshold, why=suggestion.why, facts=facts, **media)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import leakdet
 from leakdet.core.errors import InputError, counted, first_few
 from leakdet.core.files import megabytes, read_json
-from leakdet.core.locations import Location, is_url, parse_location
+from leakdet.core.locations import Location, excerpt, is_url, parse_location
 from leakdet.core.messages import LOG, log_result
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.stored_scores import KEPT, TEST, VAL, ValidationScores
@@ -46,7 +46,7 @@ from leakdet.storage.model_card import (
     require_model,
 )
 from leakdet.tables.read import Columns, each_part
-from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved, texts_for_people
+from leakdet.tables.schema import LABEL, RECORDED_AT, SPAN, WHY, is_reserved, texts_for_people
 from leakdet.tables.write import check_output, is_regular, write_csv
 
 if TYPE_CHECKING:
@@ -264,6 +264,7 @@ def confirm_rows(
         first = {
             "path": str(file),
             **channel,
+            **(recording.span._asdict() if recording.span else {}),
             "site": choice.row.site.removesuffix(f" channel {recording.channel}"),
             RECORDED_AT: "" if at is None else at.isoformat(),
         }
@@ -312,7 +313,8 @@ def review_page(
     with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
         for choice, values, file in zip(chosen, rows, files, strict=True):
             gone = isinstance(file, Path) and not file.exists()
-            playback = player.play(file, choice.recording.channel) if player and not gone else None
+            sound = excerpt(file, choice.recording.span)
+            playback = player.play(sound, choice.recording.channel) if player and not gone else None
             media = vars(playback) if playback else {}
             facts = _facts(values, f"{file} (gone)" if gone else str(file))
             card = cards.card(choice.row.site, threshold, why=values[WHY], facts=facts, **media)
@@ -324,7 +326,7 @@ def review_page(
 def _facts(values: Mapping[str, str], file: str) -> dict[str, str]:
     level = values["quiet_level_dbfs"]
     return {
-        "channel": values.get("channel", ""),
+        **{name: values.get(name, "") for name in ("channel", *SPAN)},
         "recorded": values[RECORDED_AT].replace("T", " "),
         "decision": values["decision"],
         "leak probability": values["leak_prob"][:5],

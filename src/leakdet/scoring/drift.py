@@ -8,8 +8,8 @@ from leakdet.acoustics.mel import band_centres_hz
 from leakdet.core.messages import LOG, log_results
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.drift import find_drift
-from leakdet.tables.read import time_of
 from leakdet.tables.schema import RECORDED_AT, Verdict
+from leakdet.tables.values import time_of
 
 MOST = 200_000  # recordings that are compared, about 60 MB; later ones are not
 

@@ -190,7 +190,8 @@ class LeakClips:
         seconds = {"start_s": stretch.start_s, "end_s": round(stretch.end_s, 3)}
         channel = {"channel": verdict.channel} if verdict.channel else {}
         copied = {name: row[name] for name in COPIED_COLUMNS}
-        clip = {"clip": number, "path": path, **channel, **seconds, **verdict.columns, **copied}
+        columns = {**verdict.columns, **seconds}
+        clip = {"clip": number, "path": path, **channel, **seconds, **columns, **copied}
         self._rows.append(clip)
 
     def name_all(self) -> int:

@@ -14,25 +14,20 @@ from leakdet.core.errors import InputError, SettingsError, counted, first_few
 from leakdet.core.locations import (
     Location,
     RemoteFile,
+    absolute_file,
     check_reachable,
     errors_naming,
     is_url,
     local_copy,
     parse_location,
     with_location,
+    without_secrets,
 )
 from leakdet.core.messages import log_results
 from leakdet.storage.model_card import MODEL_SUFFIXES, find_model, model_kind, runs_in
-from leakdet.tables.read import (
-    ALLOWED,
-    TableStream,
-    absence,
-    columns_hint,
-    file_named,
-    iso_text,
-    seconds_columns,
-)
-from leakdet.tables.schema import NO_COLUMNS, RECORDED_AT, InputRecording, is_reserved
+from leakdet.tables.read import TableStream, absence, columns_hint, file_named, lists_seconds
+from leakdet.tables.schema import NO_COLUMNS, RECORDED_AT, SPAN, InputRecording, is_reserved
+from leakdet.tables.values import ALLOWED, TABLE_SUFFIXES, RowError, iso_text, span_of
 
 SHOWN = 5
 
@@ -145,19 +140,17 @@ def _text_of(name: str, text: str, form: str) -> str:
     return (moment if HOURS.search(form) else moment.date()).isoformat()
 
 
-SUFFIXES = (".csv", ".tsv", ".xlsx", ".xls")  # of workbooks it is said what to do
-
-
 def is_table_name(name: str) -> bool:
     """True of a name, or a glob, that stands for tables of recordings."""
-    return name.lower().endswith(SUFFIXES)
+    is_text = name.lower().endswith(".txt")  # of which few are tables
+    return lists_seconds(Path(name)) if is_text else name.lower().endswith(TABLE_SUFFIXES)
 
 
 class RecordingTable:
     """The recordings of a table with the column path, as a stream; ask for notes after it.
 
-    `columns` are those that go on into rows: all but path and what leakdet writes itself.
-    `recorded_at` becomes ISO 8601; what is no time stays as it is.
+    `columns` are those that go on into rows: all but path and what leakdet writes itself, with the
+    seconds that rows are about. `recorded_at` becomes ISO 8601; what is no time stays as it is.
     """
 
     def __init__(self, path: Location) -> None:
@@ -174,8 +167,10 @@ class RecordingTable:
         wrong = sorted({name for name in named if not name or named.count(name) > 1})
         if wrong:
             raise InputError(f"{path}: columns {wrong} are unnamed or repeated; rename them.")
-        self.columns = tuple(name for name in named if not is_reserved(name))
-        self.left_out = [name for name in named if is_reserved(name) and name != "path"]
+        reserved = {name for name in named if is_reserved(name)}
+        reserved -= {*SPAN} if reserved >= {*SPAN} else set()
+        self.columns = tuple(name for name in named if name not in reserved)
+        self.left_out = [name for name in named if name in reserved and name != "path"]
         self.faults, self.unread = Tally(), Tally()
 
     def __iter__(self) -> Iterator[tuple[Location, dict[str, str], str]]:
@@ -189,10 +184,17 @@ class RecordingTable:
             else:
                 file = file_named(self.path, row["path"])
                 error = "" if file else f"{absence(row['path'])} ({self.path}, line {number})"
-                yield file or Path(row["path"]), self._columns_of(row), error
+                try:
+                    columns = self._columns_of(row)
+                except RowError as fault:
+                    self.faults.add(f"line {number}: {fault}")
+                else:
+                    yield file or Path(row["path"]), columns, error
 
     def _columns_of(self, row: dict[str, str]) -> dict[str, str]:
-        columns = {name: row[name] for name in self.columns}
+        columns = {name: without_secrets(row[name]) for name in self.columns}
+        if span := span_of(columns):
+            columns |= dict(zip(SPAN, map(repr, span), strict=True))
         if text := columns.get(RECORDED_AT):
             if iso := iso_text(text):
                 columns[RECORDED_AT] = iso
@@ -213,11 +215,6 @@ class RecordingTable:
             notes.append(
                 f"columns of {self.path} that do not go on into the rows, since leakdet writes "
                 f"such itself: {', '.join(self.left_out)}"
-            )
-        if seconds := seconds_columns(self._table.columns):
-            notes.append(
-                f"{' and '.join(seconds)} of {self.path} cut nothing: every recording is scored "
-                "whole, once"
             )
         if self.unread.count:
             notes.append(
@@ -311,7 +308,7 @@ class Listing:
 
     def sentences(self) -> list[str]:
         """A line for each kind that was left out, and notes."""
-        lines = [f"left out {name}: no audio there" for name in self.empty_sources]
+        lines = [f"left out {without_secrets(name)}: no audio there" for name in self.empty_sources]
         lines += [line for table in self.tables.values() for line in table.losses()]
         lines += self.unlisted.sentences()
         lines += [note for table in self.tables.values() for note in table.notes()]
@@ -367,14 +364,14 @@ class FileList:
 
 def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileList:
     """The audio of paths, folders, globs and tables, each file once."""
-    listing, first = list_recordings(names, name_pattern), dict[str, InputRecording]()
+    listing, first = list_recordings(names, name_pattern), dict[object, InputRecording]()
     for recording in listing:
-        name = str(recording.source)
-        earlier = first.setdefault(name, recording)
+        key = (absolute_file(recording.source), recording.span)
+        earlier = first.setdefault(key, recording)
         if earlier is not recording:
-            listing.repeated.add(name)
+            listing.repeated.add(str(recording.source))
             if not any(earlier.columns.values()):  # a folder gave it before its table
-                first[name] = replace(earlier, columns=recording.columns)
+                first[key] = replace(earlier, columns=recording.columns)
     check_listing(listing, bool(first))
     return FileList(list(first.values()), listing)
 
@@ -387,7 +384,7 @@ def check_listing(listing: Listing, has_recordings: bool) -> None:
             "the recordings. The newest run is runs/train/latest."
         )
     if not has_recordings:
-        named = f"no audio found in {first_few(listing.names)}"
+        named = f"no audio found in {without_secrets(first_few(listing.names))}"
         losses = [line for table in listing.tables.values() for line in table.losses()]
         raise InputError(f"{'; '.join([named, *losses, *listing.unlisted.sentences()])}.")
     check_reachable(listing.first_remote)

@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -396,6 +397,9 @@ def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> ListingRecord
             "these too, or name another folder."
         )
     newest = earlier[-1]
+    with suppress(InputError):  # of tables that are gone, whose recordings are listed all the same
+        for table in list_recordings(arguments.paths, pattern).tables.values():
+            deque(table, maxlen=0)  # its URLs may have new signatures
     LOG.info(
         f"files    {folder.db.files}, listed at {newest.listed_at}; --new-only adds what came since"
     )

@@ -93,7 +93,7 @@ class VerdictCounts:
         self._classes: Counter[str] = Counter()
         self._other_rates: Counter[str] = Counter()  # Hz, of reason other_source
         self._decided_rates: Counter[str] = Counter()
-        self._channels = self._files = self._formulas = 0
+        self._channels = self._spans = self._files = self._formulas = 0
         self._failures: list[str] = []  # the first of them, with their reasons
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -112,6 +112,7 @@ class VerdictCounts:
         channel = row.get("channel", 0)
         self._channels += channel > 0
         self._files += channel <= 1
+        self._spans += row.get("end_s") is not None
         self._formulas += 0 if self._defused else sum(map(is_formula, row.values()))
 
     def state(self) -> dict[str, Any]:
@@ -124,6 +125,7 @@ class VerdictCounts:
             "other_rates": self._other_rates,
             "decided_rates": self._decided_rates,
             "channels": self._channels,
+            "spans": self._spans,
             "files": self._files,
             "formulas": self._formulas,
         }
@@ -137,6 +139,7 @@ class VerdictCounts:
         self._other_rates.update(state.get("other_rates", {}))
         self._decided_rates.update(state.get("decided_rates", {}))
         self._channels += state["channels"]
+        self._spans += state.get("spans", 0)
         self._files += state["files"]
         self._formulas += state.get("formulas", 0)  # parts of older versions lack it
 
@@ -187,7 +190,8 @@ class VerdictCounts:
         why = ", ".join(f"{count} {reason}" for reason, count in self._reasons.items() if reason)
         decisions = {name: f"{count} {name}" for name, count in self._decisions.items()}
         decisions["undecided"] += f" ({why})" if why else ""
-        what = counted(self.total, "channel" if self._channels else "file")
+        kind = "channel" if self._channels else "recording" if self._spans else "file"
+        what = counted(self.total, kind)
         what += f" of {counted(self._files, 'file')}" if self._channels else ""
         text = f"{what}: {', '.join(decisions.values())}"
         for kind, counts in (("classes", self._classes), ("flags", self._flags)):

@@ -26,7 +26,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
-from leakdet.core.locations import Location
+from leakdet.core.locations import Location, absolute_file, excerpt, parse_location
 from leakdet.detection.decision import pool_classes
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.networks import band_features, window_moments
@@ -224,10 +224,22 @@ def score_listed(
     if listed.error:
         verdicts = [_failed(listed.source, detector, InputError(listed.error))]
     else:
-        verdicts = yield from score_source(listed.source, detector, log_mel)
+        sound = excerpt(listed.source, listed.span)
+        verdicts = yield from score_source(sound, detector, log_mel)
+    if listed.span:
+        verdicts = [_from(listed.span.start_s, verdict) for verdict in verdicts]
     if not listed.columns:
         return verdicts
     return [replace(verdict, columns=listed.columns) for verdict in verdicts]
+
+
+def _from(start_s: float, verdict: Verdict) -> Verdict:
+    """A verdict on the sound from `start_s` on, with windows counted from the start of the file."""
+    windows = [
+        Window(round(start_s + begin, 3), round(start_s + end, 3), prob)
+        for begin, end, prob in verdict.windows
+    ]
+    return replace(verdict, windows=windows)
 
 
 def score_recording(
@@ -298,7 +310,7 @@ def _scored(
         leak_windows=int((live_prob >= rule.threshold).sum()),
         duration_s=round(facts.duration_s, 3),
         source_rate_hz=facts.source_rate_hz,
-        flags=[*facts.flags, *_met(detector, facts.content_sha256)],
+        flags=[*facts.flags, *_met(detector, facts.content_sha256, _path(source))],
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
         channel=channel,
@@ -357,8 +369,9 @@ def _no_sound(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:
     return "short" if "short" in flags else ""
 
 
-def _met(detector: MelDetector, content: str) -> list[Flag]:
-    met = detector.met is not None and any(detector.met.roles_of([content]))
+def _met(detector: MelDetector, content: str, path: str | None) -> list[Flag]:
+    files = [absolute_file(parse_location(path))] if path else []
+    met = detector.met is not None and any(detector.met.roles_of([content], files))
     return ["met_in_training"] if met else []
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from leakdet.core.errors import InputError, counted, first_few
 from leakdet.sites.rows import DAY_S, UNDATED, UNREAD, Kind, RowColumns
 from leakdet.sites.rules import WorklistRules
+from leakdet.tables.schema import SPAN
 
 
 def last_of(mask: Bool[np.ndarray, "S N"]) -> Int[np.ndarray, " S"]:
@@ -265,6 +266,7 @@ def _of_one_model(columns: RowColumns, rows: np.ndarray, notes: list[str]) -> In
 def _once(columns: RowColumns, rows: np.ndarray, notes: list[str]) -> Int[np.ndarray, " K"]:
     """Rows of which none repeats another's site, time and file name; a decided or later one stays.
 
+    Seconds of a file are recordings of their own.
     A folder that was scored twice, or moved between, has other paths but the same names.
     """
     keys = (columns.ids["site"][rows], columns.seconds[rows])
@@ -277,6 +279,7 @@ def _once(columns: RowColumns, rows: np.ndarray, notes: list[str]) -> Int[np.nda
     kept: dict[tuple[int, int, str], int] = {}
     for row in doubtful:  # failed ones come last among the same, so that any other one stays
         name = columns.path[row].replace("\\", "/").rpartition("/")[2]
+        name += "".join(f"#{columns.numbers[bound][row]}" for bound in SPAN)
         key = (int(columns.ids["site"][row]), int(columns.seconds[row]), name)
         earlier = kept.get(key)
         if earlier is None or columns.kind[row] != Kind.FAILED:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from leakdet.tables.read import number_of
-from leakdet.tables.schema import POSSIBLE_LEAK, RECORDED_AT, is_row_column
+from leakdet.tables.schema import POSSIBLE_LEAK, RECORDED_AT, SPAN, is_row_column
+from leakdet.tables.values import number_of
 
 DAY_S = 86_400
 AT_A_TIME = 4_096  # rows that are held as such
@@ -66,6 +66,7 @@ class RowColumns:
 
 NUMBERS = (
     "channel", "leak_prob", "quiet_level_dbfs", "familiarity", "source_rate_hz", "lat", "lon",
+    *SPAN,
 )  # fmt: skip
 CODED = ("site", "logger", "model", "decision", "other")
 
@@ -210,17 +211,10 @@ def _numbers(
     try:
         numbers = np.array(known, np.float64)
     except (TypeError, ValueError):
-        numbers = np.array([_number(value) for value in known], np.float64)
+        numbers = np.array([number_of(str(value)) for value in known], np.float64)
     numbers[np.isinf(numbers)] = np.nan
     bad = [at for at in np.flatnonzero(np.isnan(numbers)) if known[at] == known[at]]
     return numbers, len(bad), known[bad[0]] if bad else None
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return number_of(str(value))
 
 
 def _seconds(time: Any) -> int:

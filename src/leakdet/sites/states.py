@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from leakdet.core.errors import counted
+from leakdet.core.locations import Span
 from leakdet.sites.nights import (
     WITH_SOUND,
     History,
@@ -44,6 +45,7 @@ class Recording:
     decision: str  # leak, possible leak, no_leak, undecided; "" where it could not be scored
     quiet_level_dbfs: float | None
     channel: int = 0  # of its file, from 1, where each channel is a site; 0: the whole file
+    span: Span | None = None  # the seconds of its file; None: all
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from leakdet.core.errors import counted, first_few
+from leakdet.core.locations import Span
 from leakdet.sites.nights import FEW_SITES, at, last_of
 from leakdet.sites.rows import DAY_S, Kind, RowColumns, read_columns
 from leakdet.sites.rules import WorklistRules
@@ -23,7 +24,7 @@ from leakdet.sites.states import (
     site_facts,
 )
 from leakdet.sites.worth import Evidence, Ranks, rank_sites
-from leakdet.tables.schema import POSSIBLE_LEAK
+from leakdet.tables.schema import POSSIBLE_LEAK, SPAN
 
 APART_DEG = 0.001  # about 100 m; recordings of one site farther apart contradict each other
 
@@ -139,6 +140,7 @@ def _other_columns(columns: RowColumns, newest: Int[np.ndarray, " M"]) -> dict[s
 
 
 def _recording(columns: RowColumns, row: int) -> Recording:
+    span = Span(*(float(columns.numbers[name][row]) for name in SPAN))
     return Recording(
         columns.path[row],
         FIRST_DAY + timedelta(seconds=int(columns.seconds[row]) - DAY_S),
@@ -146,6 +148,7 @@ def _recording(columns: RowColumns, row: int) -> Recording:
         columns.texts["decision"][columns.ids["decision"][row]],
         _known(columns.numbers["quiet_level_dbfs"][row]),
         int(_known(columns.numbers["channel"][row]) or 0),
+        span if span.end_s > span.start_s else None,
     )
 
 

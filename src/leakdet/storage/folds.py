@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.core.errors import InputError, first_few
+from leakdet.core.locations import SOURCE_FILE
 from leakdet.storage.folder import unknown_column
-from leakdet.storage.store import SOURCE_FILE
 
 RECORDING = "recording"  # in place of a column: every recording is a group of its own
 
@@ -20,7 +20,7 @@ def group_keys(
 ) -> Shaped[np.ndarray, " R"]:
     """The group of each recording as text; blank, for unknown, where one of its columns is.
 
-    Channels of one file count as one recording.
+    Channels or spans of one file count as one recording.
     """
     if list(group_by) == [RECORDING]:
         return source_files(columns, recording_ids)
@@ -33,7 +33,7 @@ def group_keys(
 def source_files(
     columns: Mapping[str, np.ndarray], recording_ids: Shaped[np.ndarray, " R"]
 ) -> Shaped[np.ndarray, " R"]:
-    """The file of each recording, whose channels were recorded together; mostly itself."""
+    """The file of each recording, whose channels or spans belong together; mostly itself."""
     files = columns.get(SOURCE_FILE, recording_ids)
     return np.where(files == "", recording_ids, files)
 
@@ -83,10 +83,10 @@ def _refuse_torn_files(groups: Shaped[np.ndarray, " R"], files: Shaped[np.ndarra
     torn = [file for file, found in groups_of.items() if len(found) > 1]
     if torn:
         raise InputError(
-            f"{len(torn)} of {len(groups_of)} files have channels in more than one group: "
+            f"{len(torn)} of {len(groups_of)} files have channels or spans in more than one group: "
             f"{first_few(torn)}. They were recorded together, so one of them in training would "
-            "give away the other. Group by a column that is the same for all channels of a file, "
-            "or choose one channel of each with crossval.where."
+            "give away the other. Group by a column that is the same for all recordings of a file, "
+            "or choose one of each with crossval.where."
         )
 
 

@@ -175,6 +175,12 @@ def missing_sounds(card: Mapping[str, Any]) -> str:
     )
 
 
+def training_store(card: Mapping[str, Any]) -> Path | None:
+    """The store that trained a model; None where that is unknown, or it is no longer there."""
+    store = (card.get("training") or {}).get("store")
+    return Path(store) if store and Path(store).exists() else None
+
+
 def read_card(path: Path) -> dict[str, Any]:
     """The checked description of a `.safetensors` file."""
     with open_safetensors(path, "numpy") as file:

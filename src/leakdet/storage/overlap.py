@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int64, UInt32
 
 from leakdet.core.errors import InputError, first_few
+from leakdet.core.locations import SOURCE_FILE
 from leakdet.storage.ailh import is_ailh
 from leakdet.storage.hdf5 import REBUILD, open_h5
 from leakdet.storage.integrity import convert_command, listed
@@ -96,10 +97,12 @@ def check_no_overlap(splits: Sequence[StoreSplit]) -> None:
     if not all(split.has("recording_id") for split in splits):
         return
     group_by = split_columns(splits)
+    cut = any(any(split.spans()) for split in splits)
     for what, columns in (
         ("the recording", ["recording_id"]),
         ("the sound of", ["content_sha256"] if sounds_are_hashed(splits) else []),
         (f"the group ({'/'.join(group_by)})", [f"{GROUP}{column}" for column in group_by]),
+        ("the file", [f"{GROUP}{SOURCE_FILE}"] if cut else []),
     ):
         if columns:
             _check_columns(splits, what, columns)

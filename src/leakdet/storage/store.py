@@ -6,6 +6,7 @@ which windows hold sound; all else has one row per recording. Mel is mapped wher
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,17 +19,18 @@ from jaxtyping import Bool, Float16, Int, Int64, Shaped
 
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
+from leakdet.core.locations import Span
 from leakdet.detection.labels import LabelView
 from leakdet.storage.hdf5 import REBUILD, open_h5
 from leakdet.storage.mel_array import MelArray, MelPart
+from leakdet.tables.schema import SPAN
 
-SOURCE_FILE = "source_file"  # the group of the channels of one file, where each is a recording
 NEEDED = ("mel", "recording_offsets", "label_id", "recording_id")
 ATTRIBUTES = ("signal", "label_names", "leak_labels")
 # one value per recording; only those in NEEDED must exist
 COLUMNS = (
     "recording_id label_id content_sha256 path flags weight mel_crc32 duration_s source_rate_hz "
-    "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db channel"
+    "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db channel start_s end_s"
 ).split()
 
 
@@ -281,21 +283,30 @@ class StoreSplit:
 
     def texts(self, dataset: str) -> Shaped[np.ndarray, " R"]:
         """A text data set over all files, str. Raises `KeyError` where there is none."""
-        return np.concatenate([self._read(path, dataset, text=True) for path in self.files])
+        return np.concatenate([self._read_texts(path, dataset) for path in self.files])
 
     def numbers(self, dataset: str, default: float) -> Shaped[np.ndarray, " R"]:
-        """A numeric data set over all files; `default` where there is none."""
-        if not self.has(dataset):
-            return np.full(self.recordings, default)
-        return np.concatenate([self._read(path, dataset, text=False) for path in self.files])
+        """A numeric data set over all files; `default` in those that lack it."""
+        parts, is_known = [], False
+        for path in self.files:
+            with open_h5(path) as file:
+                is_known |= dataset in file
+                stored = file.get(dataset, np.full(len(file.get("label_id", ())), default))
+                parts.append(np.asarray(stored[...]))
+        return np.concatenate(parts) if is_known else np.full(self.recordings, default)
+
+    def spans(self) -> list[Span | None]:
+        """The seconds of its file that each recording is; None: the whole file."""
+        bounds = zip(*(self.numbers(name, 0.0).tolist() for name in SPAN), strict=True)
+        return [Span(a, b) if 0 <= a < b < math.inf else None for a, b in bounds]
 
     @staticmethod
-    def _read(path: Path, dataset: str, text: bool) -> np.ndarray:
+    def _read_texts(path: Path, dataset: str) -> np.ndarray:
         with open_h5(path) as file:
             if lacks_group(file, dataset):
                 return np.full(len(file["label_id"]), "", object)
             if values := file.get(dataset):
-                return np.asarray(values.asstr()[...] if text else values[...])
+                return np.asarray(values.asstr()[...])
         raise KeyError(dataset)
 
 
@@ -381,5 +392,5 @@ def _open_part(path: Path) -> _Part:
             label_names=label_names,
             leak_labels=leak_labels,
             signal=signal,
-            columns=[name for name in COLUMNS if name in file],
+            columns=[name for name in COLUMNS if name in file and name not in SPAN],
         )

@@ -53,6 +53,8 @@ class RecordingRow:
     mains_hum_50_db: float = math.nan  # NaN: not measured
     mains_hum_60_db: float = math.nan
     channel: int = 0  # of the file at `path`, from 1; 0: its channels were made one
+    start_s: float = 0.0  # where in that file it begins
+    end_s: float = 0.0  # and ends; 0: it is the whole file
     live: Bool[np.ndarray, " W"] | None = None  # which windows hold sound; None: unknown
 
 
@@ -160,6 +162,9 @@ class SplitWriter:
         yield "label_id", [label_names.index(row.label) for row in rows], np.int16
         if any(row.channel for row in rows):
             yield "channel", [row.channel for row in rows], np.int32
+        if any(row.end_s for row in rows):
+            yield "start_s", [row.start_s for row in rows], np.float64
+            yield "end_s", [row.end_s for row in rows], np.float64
         for column in sorted({*self.columns, *(name for row in rows for name in row.groups)}):
             yield f"{GROUP}{column}", [row.groups.get(column, "") for row in rows], text
         yield "recording_offsets", offsets_of([row.windows for row in rows]).tolist(), np.int64

@@ -17,7 +17,7 @@ from typing import Any
 
 from leakdet.core.errors import InputError
 from leakdet.core.files import refuse_pointer
-from leakdet.core.locations import Location, RemoteFile, parse_location
+from leakdet.core.locations import absolute_file, parse_location
 from leakdet.tables.schema import InputRecording
 
 BATCH_FILES = 256
@@ -114,13 +114,13 @@ class RecordingsDb:
         """
         (last,) = self._one("SELECT max(number) FROM recordings")
         first = 0 if last is None else (last // self.batch_files + 1) * self.batch_files
-        folder, given, count, after = Path.cwd(), 0, 0, b""
+        given, count, after = 0, 0, b""
 
         def db_rows() -> Iterator[tuple[object, ...]]:
             nonlocal given
             for recording in recordings:
                 given += 1
-                yield _db_row(recording, folder)
+                yield _db_row(recording)
 
         with self._errors_explained():
             self._db.executemany(
@@ -163,18 +163,21 @@ class RecordingsDb:
                     yield self._batch(first)
 
     def _batch(self, first: int) -> FileBatch:
-        rows = self._rows(
-            "SELECT source, path, columns, error FROM recordings "
-            "WHERE number BETWEEN ? AND ? ORDER BY number",
-            *(first, first + self.batch_files - 1),
-        )
+        rows = [
+            (os.fsdecode(key).partition("\0")[0], path, columns, error)
+            for key, path, columns, error in self._rows(
+                "SELECT source, path, columns, error FROM recordings "
+                "WHERE number BETWEEN ? AND ? ORDER BY number",
+                *(first, first + self.batch_files - 1),
+            )
+        ]
         return FileBatch(
             first // self.batch_files,
             tuple(
-                InputRecording(parse_location(os.fsdecode(source)), loads(columns or "{}"), error)
+                InputRecording(parse_location(source), loads(columns or "{}"), error)
                 for source, _, columns, error in rows
             ),
-            tuple(os.fsdecode(source if path is None else path) for source, path, _, _ in rows),
+            tuple(source if path is None else os.fsdecode(path) for source, path, _, _ in rows),
         )
 
     def scored(self) -> int:
@@ -243,16 +246,9 @@ class RecordingsDb:
             ) from error
 
 
-def _db_row(recording: InputRecording, folder: Path) -> tuple[bytes, bytes | None, Any, str]:
-    source = _absolute(recording.source, folder)
+def _db_row(recording: InputRecording) -> tuple[bytes, bytes | None, Any, str]:
+    source = absolute_file(recording.source)
     path = None if source == str(recording.source) else os.fsencode(str(recording.source))
     columns = dumps(dict(recording.columns)) if any(recording.columns.values()) else None
-    return os.fsencode(source), path, columns, recording.error
-
-
-def _absolute(source: Location, folder: Path) -> str:
-    """The same for one file, whatever folder it was named from; links to it differ."""
-    if isinstance(source, RemoteFile):
-        return str(source)
-    path = folder / source
-    return str(path.parent.resolve() / path.name if ".." in path.parts else path)
+    key = f"{source}\0{recording.span}" if recording.span else source  # each span by itself
+    return os.fsencode(key), path, columns, recording.error

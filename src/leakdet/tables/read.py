@@ -7,15 +7,14 @@ given with the number of their line.
 
 import codecs
 import csv
-import math
 import os
 import posixpath
 import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +26,24 @@ import numpy.typing as npt
 from leakdet.core.errors import InputError, counted, first_few
 from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
-from leakdet.tables.schema import DECISIONS, ROW_MARKS, WHY, column_type, fused
+from leakdet.tables.schema import (
+    DECISIONS,
+    LABEL,
+    ROW_MARKS,
+    SPAN,
+    WHY,
+    column_type,
+    fused,
+)
+from leakdet.tables.values import (
+    OTHER_NAMES,
+    from_the_file,
+    is_label_track,
+    is_number,
+    seconds_columns,
+    sound_beside,
+    time_of,
+)
 from leakdet.tables.workbooks import Workbook, is_workbook
 from leakdet.tables.write import require_format
 
@@ -80,7 +96,7 @@ def read_csv(path: Path, what: str, remedy: str = "") -> list[dict[str, str]]:
     with as_input_error(path, what, remedy), _opened(path) as lines:
         records = _own_records(lines)
         _, header = next(records, (0, []))
-        return [dict(zip(header, fields, strict=True)) for _, fields in records]
+        return [dict(zip(header, map(fused, fields), strict=True)) for _, fields in records]
 
 
 def _opened(path: Path) -> IO[str]:
@@ -166,20 +182,12 @@ def _array(path: Path, name: str, values: Sequence[str], lines: Sequence[int]) -
     try:
         return np.array([float(value) if value else np.nan for value in values], np.float64)
     except ValueError as error:
-        bad = next(at for at, value in enumerate(values) if value and not _is_float(value))
-        comma = " with a decimal point" if _is_float(values[bad].replace(",", ".")) else ""
+        bad = next(at for at, value in enumerate(values) if value and not is_number(value))
+        comma = " with a decimal point" if is_number(values[bad].replace(",", ".")) else ""
         raise InputError(
             f"{path}, line {lines[bad]}: column {name} holds {values[bad]!r}, which is no number; "
             f"write numbers{comma}, or nothing."
         ) from error
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parquet_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:
@@ -273,6 +281,9 @@ UNMARKED = {  # where the first four bytes of Latin text are zeros
 }
 
 
+OWN_MARKS = {WHY, "recording_id", "clip"}  # columns of the tables in which no cell is a formula
+
+
 @dataclass
 class Table:
     """Columns, rows with the number of their first line, and what is wrong with other rows.
@@ -341,12 +352,37 @@ class TableStream:
                 self.remarks += self._workbook.remarks
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-        headings = (fields for _, fields in self._records() if not isinstance(fields, str))
-        first = next((fields for fields in headings if any(fields)), [])
-        self.columns = [normalize("NFC", name) for name in _without_blank_end(first, 0)]
+        texts = (fields for _, fields in self._records() if not isinstance(fields, str))
+        filled = filter(any, texts)
+        first, second = next(filled, []), next(filled, [])
+        self._is_track = is_label_track(first)
+        heading = [*SPAN, LABEL] if self._is_track else _without_blank_end(first, 0)
+        self.columns = [normalize("NFC", name) for name in heading]
+        self._width = len(self.columns)
+        self._same: dict[str, str] = {}  # what all rows have besides their fields
+        if seconds := seconds_columns(self.columns):
+            example = dict(zip(self.columns, second, strict=False)).get(seconds[0], "")
+            if np.isnat(time_of(example)):  # else they are dates, and no seconds
+                self._name_seconds(seconds)
+
+    def _name_seconds(self, seconds: list[str]) -> None:
+        """Give columns on seconds of files, as other programs write them, leakdet's names."""
+        names = dict(zip(seconds, SPAN, strict=True))
+        for name, usual in OTHER_NAMES.items():
+            others = [other for other in self.columns if other.casefold() in usual]
+            if others and name not in self.columns:
+                names[others[0]] = name
+        self.columns = [names.get(name, name) for name in self.columns]
+        if "path" not in self.columns and (sound := sound_beside(self.path)):
+            self._same = {"path": sound}
+            self.columns.append("path")
+        self.remarks.append(
+            f"{' and '.join(seconds)} of {self.path.name} are seconds of a recording: each row is "
+            "about these alone."
+        )
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, str] | str]]:
-        width, is_heading = len(self.columns), True
+        width, is_heading = self._width, not self._is_track
         for number, fields in self._records():
             if isinstance(fields, str):
                 yield number, fields
@@ -354,13 +390,17 @@ class TableStream:
                 is_heading = not any(fields)
             # spreadsheets write the columns that were touched and left blank, too
             elif any(fields := _without_blank_end(fields, width)):
-                if self._workbook:  # which has no blank cells at the end of a row
+                if self._is_track and fields[0].startswith("\\"):  # the frequencies of a label
+                    continue
+                if self._workbook or self._is_track:  # no blank cells at the end of a row
                     fields = fields + [""] * (width - len(fields))
-                elif WHY in self.columns:  # a table of leakdet's own
+                elif OWN_MARKS & {*self.columns}:
                     fields = list(map(fused, fields))
-                whole = len(fields) == width
-                row = dict(zip(self.columns, fields, strict=True)) if whole else None
-                yield number, row or f"it has {counted(len(fields), 'field')}, not {width}"
+                if len(fields) == width:
+                    row = dict(zip(self.columns, fields, strict=False)) | self._same
+                    yield number, from_the_file(row)
+                else:
+                    yield number, f"it has {counted(len(fields), 'field')}, not {width}"
 
     def _records(self) -> Iterator[tuple[int, list[str] | str]]:
         """Fields of each line without blanks around them, or what is wrong with it."""
@@ -381,6 +421,13 @@ class TableStream:
                     yield number, record if is_fault else list(map(str.strip, record))
             except ValueError as error:
                 raise InputError(f"{self.path}, {error}.") from error
+
+
+def lists_seconds(path: Path) -> bool:
+    """True of a table of seconds, as Raven and Audacity write it."""
+    with suppress(InputError):  # no file, or no table
+        return {*SPAN} <= {*TableStream(path).columns}
+    return False
 
 
 def _without_blank_end(fields: list[str], width: int) -> list[str]:
@@ -440,23 +487,6 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-_TIME = r"_?(time)?_?(s|secs?|seconds)?"
-_BOUNDS = [re.compile(word + _TIME) for word in ("(start|begin|onset)", "(end|stop|offset)")]
-
-
-def seconds_columns(columns: Sequence[str]) -> list[str]:
-    """The columns by which a table is about seconds of its files; none where it is about files.
-
-    >>> seconds_columns(["path", "Begin Time (s)", "End Time (s)", "label"])
-    ['Begin Time (s)', 'End Time (s)']
-    >>> seconds_columns(["path", "start", "label"])
-    []
-    """
-    plain = {name: re.sub(r"\W+", "_", name.casefold()).strip("_") for name in columns}
-    starts, ends = ([name for name in columns if bound.fullmatch(plain[name])] for bound in _BOUNDS)
-    return [*starts, *ends] if starts and ends else []
-
-
 def file_named(table: Location, name: str) -> Location | None:
     """The file of this name, as it is spelled or as another system spells it; None: there is none.
 
@@ -498,74 +528,3 @@ def _spellings(name: str) -> Iterator[str]:
                 yield other
         if not spelled.isascii():  # a name in the bytes of the manifest, on a system of UTF-8
             yield os.fsdecode(spelled.encode("cp1252", "replace"))
-
-
-# 20.11.2026 is what a spreadsheet of many countries makes of 2026-11-20; 11/20/2026 and
-# 20/11/2026 cannot be told apart
-DAY_FIRST = ("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")
-UNKNOWN = np.datetime64("NaT", "s")
-ALLOWED = "2026-11-20, 2026-11-20T14:30 or 20.11.2026 14:30"
-
-
-def time_of(text: str) -> np.datetime64:
-    """The time that a text names, one with an offset in UTC; NaT where it is none.
-
-    >>> str(time_of("20.11.2026 14:30")), str(time_of("11/20/2026"))
-    ('2026-11-20T14:30:00', 'NaT')
-    """
-    moment = _moment(text)
-    if isinstance(moment, datetime) and moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return UNKNOWN if moment is None else np.datetime64(moment, "s")
-
-
-def iso_text(text: str) -> str | None:
-    """The same time in ISO 8601, as exact as it is told, with its offset; None where it is none.
-
-    >>> iso_text("20.11.2026"), iso_text("20.11.2026 14:30"), iso_text("2026-11-20 14:30+01:00")
-    ('2026-11-20', '2026-11-20T14:30:00', '2026-11-20T14:30:00+01:00')
-    """
-    moment = _moment(text)
-    return None if moment is None else moment.isoformat()
-
-
-def _moment(text: str) -> date | None:
-    """A date where no hour is told, else a datetime; None where it is neither."""
-    for kind in (date, datetime):
-        try:
-            return kind.fromisoformat(text)
-        except ValueError:
-            continue
-    for form in DAY_FIRST:
-        try:
-            moment = datetime.strptime(text, form)  # noqa: DTZ007  as told
-        except ValueError:
-            continue
-        return moment.date() if form == DAY_FIRST[0] else moment
-    return None
-
-
-_NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+)"
-DEGREES = re.compile(
-    rf"""(?P<before>[NSEW]?)\s*(?P<sign>[+\-\u2212]?)\s*{_NUMBER}\s*(?:°|º|deg)?\s*
-    (?:{_NUMBER}\s*['\u2032\u2019]\s*)?(?:{_NUMBER}\s*(?:["\u2033\u201d]|'')\s*)?
-    (?P<side>[NSEW]?)""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def number_of(text: str) -> float:
-    """The number that a person wrote, with a decimal comma or as degrees too; NaN where it is none.
-
-    >>> number_of("50,11"), number_of("8.68° W"), number_of("50° 6′ 36″ N"), number_of("1.234,5")
-    (50.11, -8.68, 50.11, nan)
-    """
-    match = DEGREES.fullmatch(text.strip())
-    if match is None:
-        return math.nan
-    degrees, *parts = (float((match[n] or "0").replace(",", ".")) for n in (3, 4, 5))
-    side, is_negative = (match["before"] + match["side"]).upper(), match["sign"] not in ("", "+")
-    if any(part >= 60 for part in parts) or len(side + match["sign"]) > 1:
-        return math.nan
-    value = degrees + parts[0] / 60 + parts[1] / 3600
-    return -value if is_negative or side in ("S", "W") else value

@@ -14,9 +14,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from leakdet.core.locations import Location
+from leakdet.core.locations import Location, Span
 
 NO_COLUMNS: Mapping[str, str] = {}
+SPAN = ("start_s", "end_s")  # columns of a list that is about some seconds of its files
+
+
+def listed_span(columns: Mapping[str, str]) -> Span | None:
+    """The seconds in the columns of a list, which are numbers or blank; None: the whole file."""
+    start, end = (columns.get(name) for name in SPAN)
+    return Span(float(start), float(end)) if start and end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,11 @@ class InputRecording:
     source: Location
     columns: Mapping[str, str] = field(default_factory=lambda: NO_COLUMNS)
     error: str = ""
+
+    @property
+    def span(self) -> Span | None:
+        """The seconds that its list names; None: it is about the whole file."""
+        return listed_span(self.columns)
 
 
 Decision = Literal["leak", "no_leak", "undecided"]
@@ -98,6 +110,11 @@ class Verdict:
             f"Verdict({path}: {self.decision}{reason}{score}, threshold {self.threshold:g}, "
             f"{len(self.windows)} windows{flags})"
         )
+
+    @property
+    def span(self) -> Span | None:
+        """The seconds of the file that were judged, as its list names them; None: all."""
+        return listed_span(self.columns)
 
     def with_view(self, view: View) -> "Verdict":
         """This verdict, with what shows it in a notebook; no part of its value, nor of a copy."""
@@ -185,6 +202,8 @@ class Column:
 COLUMNS = (
     Column("path"),  # behind it stand the columns of a list
     Column("channel", "int64"),  # of a model that scores every channel
+    Column("start_s", "float64", lambda verdict: verdict.span and verdict.span.start_s),
+    Column("end_s", "float64", lambda verdict: verdict.span and verdict.span.end_s),
     Column("decision"),
     Column("reason"),
     Column("leak_prob", "float64"),
@@ -252,6 +271,22 @@ def texts_for_people(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
+COPIED_COLUMNS = (
+    "leak_prob", "threshold", "decision", "reason", "familiarity", "duration_s", "source_rate_hz",
+    "flags", "model",
+)  # fmt: skip
+
+
+def confirm_row(verdict: Verdict, path: str, why: str, label: str = "") -> dict[str, str]:
+    """A row of a table to confirm: the recording, its label, and what was said of it."""
+    row = verdict.to_dict()
+    channel = {"channel": row["channel"]} if "channel" in row else {}
+    copied = {name: row[name] for name in COPIED_COLUMNS}
+    # the columns of the list, such as site: learn takes them as groups and dates
+    first = {"path": path, **channel, LABEL: label, WHY: why}
+    return texts_for_people({**first, **verdict.columns, **copied})
+
+
 def fused(text: str) -> str:
     """The text that `defused` was given."""
     return text[1:] if text[:1] == "'" and is_formula(text) else text
@@ -269,9 +304,12 @@ _RESERVED |= frozenset(
 def row_columns(
     by_channel: bool = False, classes: Iterable[str] = (), listed: Iterable[str] = ()
 ) -> list[str]:
-    """Names of the columns of a row: of each channel, of these classes, with those of a list."""
+    """Names of the columns of a row: of each channel, of these classes, with those of a list.
+
+    A list that names seconds has them in its columns `start_s` and `end_s`.
+    """
     probs = [CLASS_PROB + name for name in classes]
-    absent = {"channel"} if not by_channel else set()
+    absent = {*SPAN} | ({"channel"} if not by_channel else set())
     absent |= {"class"} if not probs else set()
     path, *others = [column.name for column in COLUMNS if column.name not in absent]
     return list(dict.fromkeys([path, *listed, *others, *probs]))

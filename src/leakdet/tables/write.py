@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol, runtime_checkable
 from leakdet.core.errors import InputError, install_command
 from leakdet.core.files import flush_names, require_space, system_asked, whole_file
 from leakdet.core.messages import LOG
-from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type, defused, rounded
+from leakdet.tables.schema import SPAN, TIMELINE, WINDOW_COLUMNS, column_type, defused, rounded
 from leakdet.tables.workbooks import require_openpyxl, workbook_writer
 
 Row = Mapping[str, Any]
@@ -30,12 +30,13 @@ def write_csv(
 ) -> None:
     """Write rows under `columns`; None: under their keys, in the order of first appearance.
 
-    A row that lacks a column has a blank there. Names of files may hold any bytes. `for_people`:
-    a spreadsheet opens it on a double click, by its byte order mark; numbers are rounded, and no
-    cell is a formula.
+    A row that lacks a column has a blank there. Names of files may hold any bytes. No cell is a
+    formula. `for_people`: a spreadsheet opens it on a double click, by its byte order mark, and
+    numbers are rounded.
     """
     if for_people:
-        rows = [{name: defused(rounded(name, row[name])) for name in row} for row in rows]
+        rows = ({name: rounded(name, row[name]) for name in row} for row in rows)
+    rows = ({name: defused(row[name]) for name in row} for row in rows)
     if columns is None:
         rows = list(rows)
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -239,12 +240,13 @@ def _csv_writer(
     if timeline is None:
         return lambda row: writer.writerow(row)
     window_writer = csv.writer(timeline)
-    by_channel, (first, *others) = "channel" in header, WINDOW_COLUMNS
-    window_writer.writerow([first, *["channel"] * by_channel, *others])
+    first, *others = WINDOW_COLUMNS
+    names = [first, *(name for name in ("channel", *SPAN) if name in header)]
+    window_writer.writerow([*names, *others])
 
     def write(row: Row) -> None:
         writer.writerow(row)
-        recording = (row["path"], *[row.get("channel", 0)] * by_channel)
+        recording = [row.get(name) for name in names]
         window_writer.writerows((*recording, *window) for window in row[TIMELINE])
 
     return write

@@ -89,6 +89,7 @@ BATCH_MAX = "speed/batch_max_s"
 CALLBACKS_SHARE = "speed/callbacks_share"  # callbacks and loggers between the batches
 CHECK_TIME = "speed/check_s"
 CHECK_SHARE = "speed/check_share"  # of the time since the check before
+CHECK_RECORDINGS_PER_S = "speed/check_recordings_per_s"
 CPU_USE = "system/cpu_share"
 RAM_USE = "system/ram_share"
 GPU_USE = "system/gpu_share"  # of the time, not of its units

@@ -218,7 +218,7 @@ def test_the_high_pass_is_butterworth_and_causal_whatever_the_blocks(write_sound
 
 
 def test_headers(write_sound):
-    assert read_header(write_sound("x.wav", seconds=0.5, rate_hz=8000)) == (8000, 1, 0.5)
+    assert read_header(write_sound("x.wav", seconds=0.5, rate_hz=8000)) == (8000, 1, 0.5, 0.5)
 
 
 def test_a_header_with_too_great_a_length_is_flagged(tmp_path: Path):

@@ -122,8 +122,6 @@ def test_a_bad_row_stops_none_of_the_others(folder: Path, columns: str, row: str
         ("path,label,site,site", r"columns \['site'\] .*repeated"),
         ("path,label,,site", r"columns \[''\] are unnamed"),
         ("path,label,a/b", r"columns \['a/b'\] .*slash"),
-        ("path,start_time,end_time,label", r"start_time and end_time .*files of their own"),
-        ("path,End Time (s),Begin Time (s),label", r"Begin Time \(s\) and End Time \(s\) "),
     ],
 )
 def test_columns_that_say_too_little_or_too_much(folder: Path, columns: str, message: str):

@@ -9,6 +9,7 @@ from leakdet.cli.arguments import (
     Parser,
     add_decision,
     add_model_options,
+    add_rules,
     add_workers,
     check_parts,
     check_window_files,
@@ -16,6 +17,8 @@ from leakdet.cli.arguments import (
 )
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.messages import LOG, log_result
+from leakdet.detection.thresholds import checked_policy
+from leakdet.sites.rules import WorklistRules
 
 
 @pytest.fixture
@@ -30,6 +33,20 @@ def test_by_default_the_device_is_found_and_no_code_is_trusted(
 ) -> None:
     defaults = {"device": "auto", "trust_network": [], "quiet": False, "log": "normal"}
     assert vars(parser.parse_args([])) == defaults
+
+
+def test_numbers_may_have_a_decimal_comma(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = Parser()
+    add_decision(parser)
+    add_rules(parser, WorklistRules, ["dig_cost"])
+    read = parser.parse_args(
+        ["--threshold", "0,6", "--dig-cost", "2,5", "--policy", "max_fpr=0,05"]
+    )
+    assert (read.threshold, read.dig_cost) == (0.6, 2.5)
+    assert checked_policy(None, read.policy) == ("max_fpr", 0.05)
+    with pytest.raises(SystemExit):  # two thousand, or two
+        parser.parse_args(["--dig-cost", "2,000"])
+    assert "'2,000'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from leakdet.cli.compose import (
     as_yaml,
     compose,
     composed,
+    store_schemas,
     with_experiment_file,
 )
+from leakdet.cli.settings import OPTIONS
 from leakdet.config import BuildConfig, CrossvalConfig, MeasuredTrainConfig, TuneConfig
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
 
@@ -167,6 +169,13 @@ def test_wrong_arguments_are_named() -> None:
         compose("train", "seed=1")
     with pytest.raises(SettingsError, match=r"out and source .*leakdet build RECORDINGS STORE"):
         compose("build")
+
+
+def test_storing_twice_is_storing_once() -> None:
+    for _ in range(2):
+        store_schemas()
+    for group, options in OPTIONS.items():
+        assert set(ConfigStore.instance().list(group)) == {f"{name}.yaml" for name in options}
 
 
 def test_the_callers_hydra_does_not_notice(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -7,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import hydra
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
 
 from leakdet.cli import run as hydra_door
@@ -165,13 +166,82 @@ def test_the_task_gets_typed_settings_and_the_folder_of_the_run(
     assert run.folder.is_dir()
 
 
-def test_the_settings_of_a_run_are_composed_once_before_hydra_does(
+def test_a_setting_that_is_given_twice_is_said(
+    open_train: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: Calls = []
+    words = ("seed=1", "threads=1", "seed=2")
+    with caplog.at_level("INFO"):
+        assert open_train(lambda *call: calls.append(call) or DONE, *words) == DONE
+    assert calls[0][0].seed == 2
+    assert [text for text in caplog.messages if "note" in text] == [
+        "note     seed=1 does not count: seed=2 follows it"
+    ]
+
+
+def test_no_signature_of_a_url_stays_in_the_settings_of_a_run(
     open_train: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    composed = Mock(side_effect=hydra.compose)
-    monkeypatch.setattr("hydra.compose", composed)
+    monkeypatch.setattr(hydra_door, "_settings", lambda *_: None)
+    url = "https://h/store?X-Amz-Signature=5e&X-Amz-Expires=9"
+    calls: Calls = []
+    assert open_train(lambda *call: calls.append(call) or DONE, f"data.store={url}") == DONE
+    ((_, run),) = calls
+    notes = [path.read_text() for path in (run.folder / ".hydra").iterdir()]
+    assert len(notes) == 3
+    assert sum("https://h/store" in note for note in notes) >= 2
+    assert not any("Amz" in note for note in notes)
+
+
+def test_the_settings_of_a_run_are_composed_once(
+    open_train: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = ConfigLoaderImpl.load_configuration
+    loaded = Mock(side_effect=load)
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", lambda *a, **k: loaded(*a, **k))
     assert open_train(lambda *_: DONE, "seed=7") == DONE
-    assert composed.call_count == 1
+    assert loaded.call_count == 1
+
+
+def test_hydras_callbacks_and_environment_reach_a_single_run(
+    open_train: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `hydra.main` does for a run: callbacks, variables, its notes in .hydra."""
+    seen = []
+    monkeypatch.setattr(hydra_door, "SEEN", seen, raising=False)
+    (tmp_path / "watching.py").write_text(
+        "from hydra.experimental.callback import Callback\n"
+        "from leakdet.cli import run\n"
+        "class Watch(Callback):\n"
+        "    def on_run_start(self, config, **_): run.SEEN.append('run start')\n"
+        "    def on_job_start(self, config, **_): run.SEEN.append('job start')\n"
+        "    def on_job_end(self, config, job_return, **_): run.SEEN.append(job_return.return_value)\n"
+        "    def on_run_end(self, config, **_): run.SEEN.append('run end')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def task(config: TrainConfig, run: Run) -> int:
+        seen.append(os.environ["PIPE"])
+        return PARTLY
+
+    words = ("+hydra.callbacks.watch._target_=watching.Watch", "+hydra.job.env_set.PIPE=north")
+    assert open_train(task, "seed=7", "hydra.run.dir=mine", *words) == PARTLY
+    assert seen == ["run start", "job start", "north", PARTLY, "run end"]
+    assert "PIPE" not in os.environ
+    notes = tmp_path / "mine" / ".hydra"
+    assert sorted(path.name for path in notes.iterdir()) == [
+        "config.yaml",
+        "hydra.yaml",
+        "overrides.yaml",
+    ]
+    assert (notes / "overrides.yaml").read_text() == "- seed=7\n"
+
+
+def test_a_sweep_may_be_asked_for_by_hydras_mode(open_train: Open) -> None:
+    calls: Calls = []
+    words = ("hydra.mode=MULTIRUN", "seed=1,2", "hydra.sweep.dir=sweep")
+    assert open_train(lambda *call: calls.append(call) or DONE, *words) == DONE
+    assert [config.seed for config, _ in calls] == [1, 2]
 
 
 @pytest.mark.parametrize("words", [(), ("-m", "seed=1,2")])
@@ -255,7 +325,7 @@ def test_a_failed_job_in_a_launchers_process_is_an_error_to_hydra(
     monkeypatch.setattr(hydra_door.os, "getpid", lambda: next(numbers))
     followed: list[int | None] = []  # following it in earnest would end the tests' own process
     monkeypatch.setattr(hydra_door, "follow_parent", followed.append)
-    assert open_train(lambda *_: PARTLY, "hydra.run.dir=.") == WRONG
+    assert open_train(lambda *_: PARTLY, "-m", "seed=1", "hydra.sweep.dir=.") == WRONG
     assert len(followed) == 1
     assert "exit code 1" in capsys.readouterr().err
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -22,7 +21,6 @@ from leakdet.cli.settings import (
     known_settings,
     nearest,
     option_names,
-    store_options,
     text_for_hydra,
     value_for_hydra,
 )
@@ -122,6 +120,12 @@ def read(setting: Setting, value: str) -> object:
 def test_one_name_or_a_list_of_names(typed: str, names: list[str] | None) -> None:
     found = read(NAMES, typed)
     assert (None if found is None else [str(name) for name in found]) == names
+
+
+def test_a_decimal_comma_is_read_where_no_sweep_is_meant() -> None:
+    rate = Setting("optimizer.lr", float, 0.1, "", "")
+    assert value_for_hydra("0,001", rate, several=False) == "0.001"
+    assert value_for_hydra("0,001", rate, several=True) == "0,001"
 
 
 def test_numbers_in_a_list_stay_numbers() -> None:
@@ -285,13 +289,6 @@ def test_an_option_is_a_file_or_stored_and_never_both():
     stored = [(group, option) for group, options in OPTIONS.items() for option in options]
     assert len({*files, *stored}) == len(files) + len(stored)
     assert sorted([*files, *stored]) == sorted((g, o) for g in names for o in names[g])
-
-
-def test_storing_twice_is_storing_once():
-    for _ in range(2):
-        store_options()
-    for group, options in OPTIONS.items():
-        assert set(ConfigStore.instance().list(group)) == {f"{name}.yaml" for name in options}
 
 
 @pytest.mark.parametrize("door", DOORS)

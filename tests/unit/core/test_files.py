@@ -7,6 +7,8 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from types import SimpleNamespace
@@ -624,6 +626,24 @@ def test_a_link_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "replace", fail_with(errno.EPERM))
     with pytest.raises(PermissionError):
         files.replace_link(tmp_path / "latest", "model")
+    assert names(tmp_path) == []
+
+
+def test_a_second_build_into_a_cache_waits_for_the_first(tmp_path: Path, caplog: Any) -> None:
+    out, order = tmp_path / "store", list[str]()
+
+    def build() -> None:
+        with files.building_alone(out):
+            order.append("second")
+
+    thread = threading.Thread(target=build)
+    with caplog.at_level("INFO"), files.building_alone(out):
+        thread.start()
+        while "another command is building" not in caplog.text:
+            time.sleep(0.01)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
     assert names(tmp_path) == []
 
 

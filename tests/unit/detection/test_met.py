@@ -84,6 +84,21 @@ def test_two_models_together_have_met_what_either_has(
     assert len(both.hashes) == len(everything)
 
 
+def test_of_a_file_that_was_met_in_part_all_is_met() -> None:
+    a, b, c = (digest(text) for text in (b"a", b"b", b"c"))
+    files = {"source_file": np.array(["/x/1.wav", ""])}
+    mine = MetRecordings.of({"train": [a]}, {"train": files})
+    both = mine.joined(MetRecordings.of({"val": [b]}, {"val": {"pipe": np.array(["1"])}}))
+    for met in (mine, both):
+        assert met.roles_of([a, c, c, c], ["/y", "/x/1.wav", "", "/x/2.wav"]) == [
+            "train",
+            "train",
+            "",
+            "",
+        ]
+    assert both.roles_of([b, c]) == ["val", ""]
+
+
 def test_group_columns_that_both_know_are_joined() -> None:
     mine, theirs = (
         MetRecordings.of({}, {"train": {"pipe": np.array([pipe]), column: np.array(["x"])}})

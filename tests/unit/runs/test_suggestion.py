@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from leakdet.building.sources import from_manifest
 from leakdet.core.errors import InputError
+from leakdet.core.locations import Span
 from leakdet.reporting import recording_card
 from leakdet.runs import suggestion
 from leakdet.runs.suggestion import SuggestionRun, SuspectsRun
 from leakdet.scoring.detector import load_detector
+from leakdet.tables.schema import InputRecording
 
 COLUMNS = [
     "path", "label", "why_suggested", "leak_prob", "threshold", "decision", "reason",
@@ -54,6 +57,24 @@ def test_the_table_has_absolute_paths_and_empty_labels(
     of_path = {verdict.path: verdict for verdict in detector.predict(sounds)}
     for row in rows:  # rounded for people
         assert float(row["leak_prob"]) == pytest.approx(of_path[row["path"]].leak_prob, rel=5e-4)
+
+
+def test_seconds_are_heard_and_confirmed_alone(
+    detector, write_sound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, run = write_sound("night.wav", seconds=6.0), SuggestionRun(2, Path("rows.csv"))
+    columns = [{"start_s": start, "end_s": "3.5", "site": "A"} for start in ("0.5", "1.5")]
+    for verdict in detector.predict_listed([InputRecording(path, of) for of in columns]):
+        run.add(verdict)
+    run.write(detector)
+    rows = list(csv.DictReader(run.table.read_text(encoding="utf-8-sig").splitlines()))
+    told = {(row["start_s"], row["end_s"], row["duration_s"]) for row in rows}
+    assert told == {("0.5", "3.5", "3.0"), ("1.5", "3.5", "2.0")}
+    filled = run.table.read_text(encoding="utf-8-sig").replace(",,", ",leak,", 1)
+    run.table.write_text(filled)
+    (listed,) = from_manifest(run.table).recordings
+    assert listed.span in [Span(0.5, 3.5), Span(1.5, 3.5)]
 
 
 def test_the_page_saves_the_rows_of_the_table(

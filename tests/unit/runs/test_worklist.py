@@ -3,7 +3,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from leakdet.building.sources import from_manifest
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import RemoteFile, Span
 from leakdet.detection.stored_scores import ValidationScores
 from leakdet.reporting.worklist_page import BEGINNING, CREATED_BY, GENERATOR
 from leakdet.runs.worklist import (
@@ -26,8 +26,10 @@ from leakdet.runs.worklist import (
     write_worklist,
 )
 from leakdet.scoring.detector import load_detector
+from leakdet.sites.rows import read_blocks
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.states import Recording, WorklistRow
+from leakdet.sites.worklist import make_worklist
 from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_file import save_model
 from leakdet.tables.write import write_csv
@@ -236,6 +238,30 @@ def test_a_channel_is_heard_and_confirmed_alone(example_files, write_sound, tmp_
     assert len(tops) > 1
     assert len(set(tops)) == 1  # every window of silence sounds alike
     assert row.card.facts["channel"] == "2"
+
+
+def test_seconds_are_heard_and_confirmed_alone(example_files, write_sound, tmp_path: Path) -> None:
+    file = write_sound("night.wav", seconds=4.0, rate_hz=4000)
+    rows = {
+        "path": [str(file)] * 2, "site": ["A"] * 2, "recorded_at": ["2026-11-28T02:00"] * 2,
+        "decision": ["leak"] * 2, "leak_prob": [0.5, 0.9], "threshold": [0.5] * 2,
+        "start_s": [0.0, 2.5], "end_s": [1.0, 4.0],
+    }  # fmt: skip
+    (found,) = make_worklist(read_blocks([rows]), today=date(2026, 11, 29)).rows
+    assert {recording.span for recording in found.recordings} == {Span(2.5, 4.0), Span(0.0, 1.0)}
+    (chosen,) = choose_recordings([found], 1)
+    (values,) = confirm_rows([chosen], [file], "")
+    (listed,) = from_manifest(_table(tmp_path, {**values, "label": "leak"})).recordings
+    assert (listed.path, listed.span) == (file, Span(2.5, 4.0))
+    detector = load_detector(example_files.model, device="cpu")
+    page = review_page([chosen], [values], [file], detector, 0.5, "confirm.csv")
+    assert page.rows[0].card.windows == 11  # of a quarter of a second, twice as dense
+    assert page.rows[0].card.facts["start_s"] == "2.5"
+
+
+def _table(folder: Path, row: dict[str, str]) -> Path:
+    write_csv(folder / "confirm.csv", [row])
+    return folder / "confirm.csv"
 
 
 def test_files_that_are_gone_are_counted_and_their_rows_say_so(

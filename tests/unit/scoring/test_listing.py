@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.core.errors import SettingsError
-from leakdet.scoring.listing import NamePattern, Tally
+from leakdet.scoring.listing import NamePattern, Tally, list_files
 
 
 def test_a_tally_of_any_length_names_the_first_few() -> None:
@@ -78,3 +78,12 @@ def test_a_wrong_pattern_is_refused_with_what_is_allowed(pattern: str, message: 
     with pytest.raises(SettingsError, match=message) as refused:
         NamePattern(pattern)
     assert "{recorded_at:%Y%m%d_%H%M}" in str(refused.value)
+
+
+def test_a_file_under_two_spellings_is_scored_once(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.wav").touch()
+    listed = list_files(["in", str(tmp_path / "in"), "./in/../in/a.wav"])
+    assert listed.files == [Path("in/a.wav")]
+    assert listed.listing.repeated.first == ["in/../in/a.wav"]  # walks say what they met again

@@ -1,3 +1,4 @@
+import argparse
 import errno
 import json
 import re
@@ -11,15 +12,18 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.files import locked
+from leakdet.core.locations import RemoteFile
 from leakdet.core.parallel import Engine, KillsWorkersError
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.detector import Detector, load_detector
 from leakdet.scoring.parts import (
     IN_FLIGHT,
+    KIND,
     ModelOptions,
     PartsFolder,
     Rows,
+    _listed,
     by_cluster,
     by_threads,
     parts_folder,
@@ -455,6 +459,25 @@ def test_the_same_command_goes_on_and_scores_nothing_twice(
     assert paths(tmp_path) == [f"{number:02}" for number in range(10)]
     assert parts(tmp_path)["part-00000.csv"] == before["part-00000.csv"]
     assert "10 files: " in answer.stderr  # counted over both starts
+
+
+def test_another_signature_of_a_url_is_the_same_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, url = tmp_path / "list.csv", "https://h/a.wav"
+    monkeypatch.setattr("leakdet.scoring.listing.check_reachable", lambda _: None)
+    arguments = argparse.Namespace(
+        paths=[str(table)], name_pattern=None, new_only=False, parts=tmp_path, model=Path("m")
+    )
+    for signature in ("1", "2"):
+        monkeypatch.setattr("leakdet.core.locations._signed", {})  # of another process
+        table.write_text(f"path\n{url}?X-Amz-Signature={signature}\n")
+        with parts_folder(tmp_path / "parts") as folder:
+            assert _listed(folder, arguments).files == folder.db.files == 1
+            (batch,) = folder.db.batches()
+            folder.write_facts(kind=KIND)
+        assert batch.paths == (url,)
+        assert batch.recordings[0].source == RemoteFile(f"{url}?X-Amz-Signature={signature}")
 
 
 def test_with_nothing_left_it_says_so_without_the_model(run: Run, tmp_path: Path) -> None:

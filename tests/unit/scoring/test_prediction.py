@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import says
 
 from leakdet.core.errors import InputError
 from leakdet.core.messages import messages_on_screen
@@ -27,8 +28,9 @@ from leakdet.scoring.prediction import (
     write_verdicts,
 )
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.tables.read import read_csv
 from leakdet.tables.schema import Verdict, row_columns
-from leakdet.tables.write import row_writer
+from leakdet.tables.write import row_writer, windows_file
 
 
 def test_the_models_own_verdict_is_said_first(example_files) -> None:
@@ -240,6 +242,28 @@ def test_rows_counts_and_sidecar_agree(detector, example_files, tmp_path: Path) 
     assert content["decisions"]["failed"] == 1
     settings = {"format": "csv", "windows": False, "workers": 0, "device": "cpu"}
     assert content["settings"] == settings
+
+
+def test_seconds_of_a_file_have_a_row_each(detector, example_files, tmp_path: Path) -> None:
+    table, out = tmp_path / "list.csv", tmp_path / "rows.csv"
+    seconds = ["0.25,1.25", "1,2", "1,2", "2,1", "1.5,2.5"]
+    rows = [f"{example_files.recording},{text},north" for text in seconds]
+    table.write_text("\n".join(["path,start,end,site", *rows]))
+    listed = list_files([str(table)])
+    counts = write_verdicts(detector, [str(table)], listed, out, windows=True)
+    written = read_csv(out, "rows")
+    assert list(written[0])[:4] == ["path", "start_s", "end_s", "site"]
+    told = [(row["start_s"], row["end_s"], row["duration_s"]) for row in written]
+    assert told == [("0.25", "1.25", "1.0"), ("1.0", "2.0", "1.0"), ("1.5", "2.5", "")]
+    assert written[2]["error"] == "its sound ends at 2 s, before the end of 1.5-2.5s"
+    assert says(listed.listing.sentences(), "line 5: its end", "seconds", "more than once.*: 1 ")
+    assert str(counts).startswith("3 recordings: ")
+    windows = read_csv(windows_file(out), "windows")
+    assert list(windows[0])[:3] == ["path", "start_s", "end_s"]
+    assert [row["window_start_s"] for row in windows if row["start_s"] == "1.0"][:2] == [
+        "1.0",
+        "1.125",
+    ]
 
 
 def test_an_interrupted_run_keeps_its_rows_and_says_so(

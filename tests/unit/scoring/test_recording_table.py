@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from leakdet.core.errors import InputError
-from leakdet.scoring.listing import RecordingTable
+from leakdet.core.locations import Span
+from leakdet.scoring.listing import RecordingTable, is_table_name, list_files
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,11 @@ def test_columns_go_on_and_files_are_found_beside_the_table_or_here(folder: Path
     assert read.losses() == read.notes() == []
 
 
+def test_no_column_takes_a_signature_along() -> None:
+    read = table("path,file_url,note\na.wav,https://h/a.wav?X-Amz-Signature=5e,a?b=c\n")
+    assert [columns for _, columns, _ in read] == [{"file_url": "https://h/a.wav", "note": "a?b=c"}]
+
+
 def test_a_missing_file_gives_a_recording_with_an_error(folder: Path) -> None:
     ((path, columns, error),) = table("path,site\nc.wav,north\n")
     assert (path, columns) == (Path("c.wav"), {"site": "north"})
@@ -48,9 +54,33 @@ def test_a_table_to_learn_from_is_taken_without_what_leakdet_writes() -> None:
     assert note.endswith("writes such itself: label, why_suggested, leak_prob, prob_ok")
 
 
-def test_seconds_that_are_not_cut_are_told() -> None:
-    (note,) = table("path,start_s,end_s\na.wav,1,2\n").notes()
-    assert note.startswith("start_s and end_s of lists/night.csv ")
+def test_seconds_go_on_as_columns_and_faulty_ones_are_named() -> None:
+    read = table('path,start_time,end_time\na.wav,1,"2,5"\na.wav,,\na.wav,2,1\na.wav,x,3\n')
+    spans = [(columns["start_s"], columns["end_s"]) for _, columns, _ in read]
+    assert spans == [("1.0", "2.5"), ("", "")]
+    assert read.columns == ("start_s", "end_s")
+    (note,) = read.notes()
+    assert note.startswith("start_time and end_time of night.csv are seconds")
+    (loss,) = read.losses()
+    assert "line 4: its end at 1 s" in loss
+    assert "line 5: start 'x'" in loss
+
+
+def test_a_label_track_is_a_list_and_other_texts_are_none(folder: Path) -> None:
+    Path("a.txt").write_text("0.5\t1.0\tleak\n1.0\t2.0\t\n")
+    Path("b.txt").write_text("a note\n")
+    listed = list_files(["a.txt"]).recordings
+    assert [(recording.source, recording.span) for recording in listed] == [
+        (Path("a.wav"), Span(0.5, 1.0)),
+        (Path("a.wav"), Span(1.0, 2.0)),
+    ]
+    assert not is_table_name("b.txt")
+
+
+def test_times_of_a_night_are_no_seconds() -> None:
+    read = table("path,start,end\na.wav,2026-05-17T01:30,2026-05-17T01:40\n")
+    assert read.columns == ("start", "end")
+    assert not read.notes()
 
 
 def test_faulty_lines_and_times_are_named() -> None:

@@ -1,12 +1,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from unittest import mock
 
 import numpy as np
 import pytest
 import soundfile
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leakdet.acoustics.audio import ArrayRecording, SoundSource
 from leakdet.acoustics.mel import LogMel
@@ -19,6 +22,7 @@ from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import band_features, window_moments
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring import score_recording as module
+from leakdet.scoring.detector import Detector
 from leakdet.scoring.prediction import VerdictCounts
 from leakdet.scoring.score_recording import (
     Pieces,
@@ -28,7 +32,7 @@ from leakdet.scoring.score_recording import (
     score_source,
 )
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.tables.schema import Verdict
+from leakdet.tables.schema import InputRecording, Verdict
 
 SIGNAL = SignalConfig(4000, 100, 40, 50, 25, n_mels=4, fmin_hz=300.0)
 
@@ -227,6 +231,58 @@ def test_what_the_model_has_met_is_flagged(
     assert len(detector.file_hash) == 12
     detector.met = MetRecordings.of({"train": ["0" * 64]}, {})
     assert score_recording(example_files.recording, detector, log_mel).flags == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 30_000),
+    st.integers(400, 16_000),
+    st.sampled_from(["WAV", "FLAC"]),
+    st.sampled_from(["mean", "each", "loudest"]),
+)
+def test_seconds_score_as_the_file_that_another_program_cuts(
+    example_files,
+    tmp_path_factory: pytest.TempPathFactory,
+    start: int,
+    length: int,
+    kind: str,
+    channels: Literal["mean", "each", "loudest"],
+) -> None:
+    folder = tmp_path_factory.mktemp("seconds")
+    whole, cut = folder / f"whole.{kind}", folder / f"cut.{kind}"
+    sound = np.random.default_rng(0).normal(0, 0.1, (48_000, 2))
+    soundfile.write(whole, sound, 8000)
+    samples, _ = soundfile.read(whole, dtype="int16")
+    soundfile.write(cut, samples[start : start + length], 8000)
+    detector = load_mel_detector(example_files.model)
+    assert detector.signal is not None
+    signal = replace(detector.signal, channels=channels)
+    detector = replace(detector, signal=signal)
+    begin_s, end_s = start / 8000, (start + length) / 8000
+    columns = {"start_s": repr(begin_s), "end_s": repr(end_s), "site": "x"}
+    listed = [InputRecording(whole, columns), InputRecording(cut, {"site": "x"})]
+    predict = Detector(detector, example_files.model).predict_listed
+    ours, theirs = (list(predict([recording], 1)) for recording in listed)
+    assert len(ours) == len(theirs) == (2 if channels == "each" else 1)
+    for verdict, expected in zip(ours, theirs, strict=True):
+        row, other = verdict.to_dict(), expected.to_dict()
+        assert (row.pop("start_s"), row.pop("end_s")) == (begin_s, end_s)
+        assert (row.pop("path"), other.pop("path")) == (str(whole), str(cut))
+        for name in ("start_s", "end_s"):
+            shifted = [begin_s + getattr(window, name) for window in expected.windows]
+            at_s = [getattr(window, name) for window in verdict.windows]
+            np.testing.assert_allclose(at_s, shifted, atol=1e-3)
+        probs, others = ([w[2] for w in values.pop("timeline")] for values in (row, other))
+        assert (row, probs) == (other, others)
+
+
+def test_all_of_a_file_that_was_met_in_part_is_met(example_files, detector: MelDetector) -> None:
+    files = {"source_file": np.array([str(example_files.recording)])}
+    detector.met = MetRecordings.of({}, {"train": files})
+    columns = {"start_s": "0.5", "end_s": "1.5"}
+    listed = InputRecording(example_files.recording, columns)
+    (verdict,) = Detector(detector, example_files.model).predict_listed([listed], 1)
+    assert verdict.flags == ["met_in_training"]
 
 
 def test_batches_do_not_change_the_numbers(

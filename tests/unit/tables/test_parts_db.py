@@ -57,6 +57,19 @@ def test_a_later_listing_begins_a_new_batch_and_repeats_no_file(db: RecordingsDb
     assert db.listings[0] == ListingRecord(0, 4, "2026-11-28", ["/x"], ["site"], ["left out"], True)
 
 
+def test_seconds_of_one_file_are_each_there_once(db: RecordingsDb) -> None:
+    recordings = [
+        InputRecording(Path("/x/a"), {"start_s": start, "end_s": "2.0"}) for start in ("0.0", "1.0")
+    ]
+    assert add(db, *recordings, recordings[0], "/x/a") == (0, 3)
+    (batch,) = db.batches()
+    assert batch.paths == ("/x/a",) * 3
+    assert [recording.span for recording in batch.recordings] == [
+        None,
+        *(recording.span for recording in recordings),
+    ]
+
+
 def test_what_a_list_tells_of_a_file_comes_back(db: RecordingsDb) -> None:
     told = InputRecording(Path("/x/\udcff.wav"), {"site": "Zürich 1"}, "no such file")
     add(db, told)

@@ -13,14 +13,13 @@ from leakdet.tables.read import (
     absence,
     each_part,
     file_named,
-    iso_text,
     part_files,
     read_columns,
     read_csv,
     read_rows,
     read_table,
-    time_of,
 )
+from leakdet.tables.values import iso_text, time_of
 from leakdet.tables.write import part_bytes, write_csv
 
 

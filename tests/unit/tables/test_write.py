@@ -16,7 +16,7 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.messages import LOG
-from leakdet.tables.read import read_table
+from leakdet.tables.read import read_csv, read_table
 from leakdet.tables.schema import WHY, Verdict, Window, is_formula, row_columns
 from leakdet.tables.workbooks import write_workbook
 from leakdet.tables.write import (
@@ -372,8 +372,18 @@ def test_no_cell_for_people_is_a_formula_and_each_is_read_as_it_was(tmp_path: Pa
     written = [row["path"] for row in rows]
     assert [cell for cell in written if is_formula(cell) and cell[0] != "'"] == []
     assert [row["path"] for _, row in read_table(path).rows] == CELLS
-    write_csv(path, [{"path": "'=1", "n": 1}])
+    path.write_text("path,n\n'=1,1\n")
     assert read_table(path).rows[0][1]["path"] == "'=1"
+
+
+def test_no_cell_of_other_tables_is_a_formula_either(tmp_path: Path) -> None:
+    path = tmp_path / "recordings.csv"
+    write_csv(path, [{"recording_id": cell, "n": -1.5} for cell in CELLS])
+    with path.open(newline="", encoding="utf-8") as file:
+        written = [row["recording_id"] for row in csv.DictReader(file)]
+    assert [cell for cell in written if is_formula(cell) and cell[0] != "'"] == []
+    for read in (read_csv(path, "a table"), [row for _, row in read_table(path).rows]):
+        assert [row["recording_id"] for row in read] == CELLS
 
 
 def test_rows_in_a_workbook_are_a_manifest_once_they_have_labels(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def states(content: str) -> set[str]:
     return {cells[1] for cells in rows(content)}
 
 
+@pytest.mark.usefixtures("figures")
 def test_the_page_holds_facts_trials_and_plots_and_needs_no_network(
     settings: Settings, tuned: Tuned, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_study_of_equal_trials_has_a_page(
     assert [cells[1] for cells in rows(content)] == ["complete"]
 
 
+@pytest.mark.usefixtures("figures")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_laptop_and_a_phone_show_the_page_without_scrolling_sideways(
     settings: Settings, tuned: Tuned, tmp_path: Path, width: int

@@ -1,6 +1,7 @@
 """A sound file read from front to back, to its end, whatever its header says."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -23,7 +24,7 @@ from leakdet.acoustics.containers.source import ByteSource, Layout, Piece, Remot
 from leakdet.acoustics.measures import Flag
 from leakdet.core.errors import InputError
 from leakdet.core.files import POINTER, POINTER_START
-from leakdet.core.locations import Location
+from leakdet.core.locations import Location, Span
 
 _lock = threading.Lock()
 _users = 0
@@ -101,6 +102,7 @@ SAMPLE_BYTES = {"PCM_S8": 1, "PCM_U8": 1, "PCM_16": 2, "PCM_24": 3, "PCM_32": 4}
 SAMPLE_BYTES |= {"FLOAT": 4, "DOUBLE": 8, "ULAW": 1, "ALAW": 1}
 RATES_HZ = range(100, 10_000_001)  # others in a header are damage
 BLOCK_POINTS = 1 << 24  # sample points of all channels that are decoded at a time
+SLACK_S = 0.01  # by which a span may exceed its file: tables round
 RESCUE_FRAMES = 64  # read at a time up to a place that cannot be decoded
 
 
@@ -114,15 +116,22 @@ class _ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no type
         """Nothing: it is only read, and closing it would wait for the disk."""
 
 
+def beyond_end(span: Span, end_s: float) -> InputError | None:
+    """The error where a span is no part of sound of this length."""
+    if span.end_s <= end_s + SLACK_S:
+        return None
+    return InputError(f"its sound ends at {end_s:.10g} s, before the end of {span}")
+
+
 class SoundFile:
     """The part of `soundfile.SoundFile` that `SoundStream` uses, for files of any structure.
 
     Streams that are chained or concatenated are read one after another. What cannot be decoded is
-    left out; `flags` names it when all has been read.
+    left out; `flags` names it when all has been read. Of a `span`, only its seconds are read.
     """
 
-    def __init__(self, path: Location) -> None:
-        self.path = path
+    def __init__(self, path: Location, span: Span | None = None) -> None:
+        self.path, self.span = path, span
         file = self._file = opened_file(path)
         try:
             self._source = ByteSource(file if isinstance(file, RemoteBytes) else file.fileno())
@@ -150,6 +159,7 @@ class SoundFile:
         self._ended = False  # the part that is read
         self._part = self._part_frames = self._frames = 0
         self._origin = 0  # of a resumed FLAC stream: its first sample point
+        self._stop = sys.maxsize  # sample points up to here are read
         if self.samplerate not in RATES_HZ:
             self._decoder.close()
             raise InputError(
@@ -159,6 +169,19 @@ class SoundFile:
         if self._decoder.frames == 0:
             self._decoder.close()
             raise InputError("the file has a header but no sound")
+        if self.span:
+            self._go_to(round(self.span.start_s * self.samplerate))
+            self._stop = round(self.span.end_s * self.samplerate)
+
+    def _go_to(self, start: int) -> None:
+        """Skip the sample points before `start`; decodes them, but for plain files."""
+        is_plain = self._kind == "other" and self.subtype in SAMPLE_BYTES
+        if is_plain and len(self._parts) == 1:
+            self._frames = self._part_frames = min(start, int(self._decoder.frames))
+            self._decoder.seek(self._frames)
+        self._stop = start
+        while len(self.read(1 << 16)):
+            pass
 
     def _start_plain(self) -> None:
         try:
@@ -208,11 +231,19 @@ class SoundFile:
     def _quiet(self) -> Any:
         return native_stderr_hidden() if self._kind == "mp3" else nullcontext()
 
+    def header_frames(self) -> int:
+        """Length by the header; 0 where it cannot be so, or is of a part."""
+        frames = int(self._decoder.frames)
+        return frames if 0 < frames < 64 * self._source.size and len(self._parts) == 1 else 0
+
     def about_frames(self) -> int:
         """Length by the header, or by the size of the file if 16-bit, where it cannot be so."""
-        frames, size = int(self._decoder.frames), self._source.size
-        by_size = size // (2 * self.channels)
-        return frames if 0 < frames < 64 * size and len(self._parts) == 1 else by_size
+        return self.header_frames() or self._source.size // (2 * self.channels)
+
+    def announced_frames(self) -> int:
+        """Sample points that its structure announces, as its decoder will give at most."""
+        frames = self._layout.frames
+        return int(self._decoder.frames) if frames is None else frames
 
     def __enter__(self) -> "SoundFile":
         return self
@@ -231,14 +262,21 @@ class SoundFile:
 
     def read(self, frames: int, dtype: str = "float32", always_2d: bool = True) -> np.ndarray:
         """The next sample points [N, channels], at most `frames` of them; none at the end."""
-        frames = min(frames, max(1, BLOCK_POINTS // self.channels))
-        while True:
+        frames = min(frames, max(1, BLOCK_POINTS // self.channels), self._stop - self._frames)
+        while frames > 0:
             block = self._next_block(frames, dtype)
             if len(block):
                 self._frames += len(block)
                 return block
             if not self._next_part():
-                return block
+                self._require_end()
+                break
+        return np.empty((0, self.channels), dtype)
+
+    def _require_end(self) -> None:
+        """Refuse a span that reaches beyond the sound."""
+        if self.span and (error := beyond_end(self.span, self._frames / self.samplerate)):
+            raise error
 
     def _next_block(self, frames: int, dtype: str) -> np.ndarray:
         if self._failed or self._ended:
@@ -313,7 +351,9 @@ class SoundFile:
     def flags(self) -> list[Flag]:
         """Those of the reading, such as `truncated`, known when all has been read."""
         layout = self._layout
-        if layout.frames is not None:
+        if self.span:
+            pass  # nobody has looked for the end
+        elif layout.frames is not None:
             slack = TRIMMED_FRAMES * 1152 if self._kind == "mp3" else 0
             lacks = self._frames < layout.frames - slack * len(self._parts)
             layout.truncated |= lacks and not layout.damaged

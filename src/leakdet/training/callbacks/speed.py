@@ -383,7 +383,11 @@ class Speed(Callback):
         done.check_s = time.monotonic() - self._check_began_s
         self.total.join(done)
         if self.on.step_times:
-            log_numbers(trainer, done.speed_numbers())
+            numbers = done.speed_numbers()
+            if isinstance(pl_module, LeakModule):
+                recordings = pl_module.data.splits.val.recordings
+                numbers[log_names.CHECK_RECORDINGS_PER_S] = recordings / max(1e-9, done.check_s)
+            log_numbers(trainer, numbers)
             self.findings.warn(trainer, slow_callbacks(done))
             within_epochs = trainer.val_check_interval != 1.0
             every = 0 if within_epochs else trainer.check_val_every_n_epoch or 0

@@ -3,17 +3,68 @@ import os
 import shutil
 import subprocess
 import threading
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leakdet.acoustics.containers.mp3 import parse_frame
 from leakdet.acoustics.containers.sound_file import SoundFile, native_stderr_hidden, stream_layout
 from leakdet.acoustics.containers.source import ByteSource
 from leakdet.core.errors import InputError
+from leakdet.core.locations import Span
+
+CODINGS = (
+    ("WAV", "PCM_16"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("RF64", "PCM_24"), ("AIFF", "PCM_16"),
+    ("FLAC", "PCM_16"), ("OGG", "VORBIS"), ("MP3", "MPEG_LAYER_III"), ("WAV", "IMA_ADPCM"),
+)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(CODINGS), st.integers(0, 15_000), st.integers(160, 9000), st.integers(1, 2))
+def test_seconds_of_a_file_are_those_of_the_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    coding: tuple[str, str],
+    start: int,
+    length: int,
+    channels: int,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"{'-'.join(coding)}-{channels}"
+    if not path.exists():
+        sound = 0.1 * np.random.default_rng(1).standard_normal((24_000, channels))
+        soundfile.write(path, sound, 16_000, coding[1], format=coding[0])
+    with SoundFile(path) as file:
+        whole = np.concatenate(blocks(file))
+    span = Span(start / 16_000, (start + length) / 16_000)
+    with SoundFile(path, span) as file:
+        first = blocks(file)
+        file.rewind()
+        for read in (first, blocks(file)):
+            np.testing.assert_array_equal(np.concatenate(read), whole[start : start + length])
+        assert file.flags() == []
+
+
+def blocks(file: SoundFile) -> list[np.ndarray]:
+    return list(takewhile(len, (file.read(5000) for _ in count())))
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC"])
+def test_seconds_beyond_the_end_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a"
+    soundfile.write(path, np.full(8000, 0.1), 16_000, format=kind)
+    for span in (Span(0.4, 0.6), Span(2.0, 3.0)):
+        with (
+            pytest.raises(InputError, match=r"ends at 0\.5 s, before the end of"),
+            SoundFile(path, span) as file,
+        ):
+            blocks(file)
+    with SoundFile(path, Span(0.4, 0.505)) as file:  # a table may round
+        assert sum(map(len, blocks(file))) == 1600
 
 
 def test_what_c_code_writes_is_hidden_until_the_last_thread_is_done(

@@ -3,6 +3,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -31,6 +32,7 @@ from leakdet.training.callbacks.speed import (
 )
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
+from leakdet.training.module import LeakModule
 
 Fitted = Callable[..., pl.Trainer]
 Warned = Callable[[Path], list[str]]
@@ -270,7 +272,11 @@ def trained(
     """Two epochs of two batches of 8: a wait of 0.25 s, a step of 1 or 3 s, callbacks; a check."""
     samples = torch.zeros(8, dtype=torch.int64)
     batch = Batch(torch.zeros(8, 1), samples, samples.float(), samples)
-    both = (trainer, module_on())
+    data = SimpleNamespace(
+        residency=SimpleNamespace(kind="ram"),
+        splits=SimpleNamespace(val=SimpleNamespace(recordings=30)),
+    )
+    both = (trainer, Mock(spec=LeakModule, device=torch.device("cpu"), data=data))
     for _ in range(2):
         watch.on_train_epoch_start(*both)
         for number, step_s in enumerate((1.0, 3.0)):
@@ -301,6 +307,7 @@ def test_rates_are_of_the_training_without_its_checks(
         assert row[log_names.CALLBACKS_SHARE] == pytest.approx(0.5 / epoch_s)
         assert row[log_names.CHECK_TIME] == pytest.approx(10)
         assert row[log_names.CHECK_SHARE] == pytest.approx(10 / (10 + epoch_s))
+        assert row[log_names.CHECK_RECORDINGS_PER_S] == pytest.approx(3)
         # one of 1.25 s, and 3.75 s from its end to the second one's
         assert row[log_names.BATCH_MEAN] == pytest.approx(2.5)
         assert row[log_names.BATCH_STD] == pytest.approx(1.25)
