@@ -4,6 +4,7 @@ Both read the same files in one process, in turn; what counts is processor time.
 """
 
 import csv
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -30,12 +31,12 @@ FILES = (
     (10, 48000, "flac", 30),
     (120, 48000, "flac", 3),
 )
-ROUNDS, BATCH_WINDOWS = 9, 64
+ROUNDS, BATCH_WINDOWS = 15, 64
 NOTE = (
     "Speed over that of a plain script: whole files by soundfile, resampled by soxr, windows cut from "
     f"the whole, one FFT of each segment of each window, the network in batches of {BATCH_WINDOWS} "
     "windows of several files, a CSV of mean probabilities; it checks, measures and flags nothing. "
-    "Processor time of one worker, in one process, in turn; medians of the paired ratios of "
+    "Processor time of one worker, in one process on one core, in turn; medians of the paired ratios of "
     f"{ROUNDS} rounds and their quartiles. `2 workers` is the speed by the clock over one worker's."
 )
 
@@ -87,6 +88,7 @@ def predict(detector: Detector, folder: Path, out: Path, workers: int = 1) -> No
 
 def compared(work: Path) -> Iterator[Row]:
     torch.set_num_threads(1)
+    cores = os.sched_getaffinity(0)
     model = work / "model.safetensors"
     write_model(model, 1000)
     detector = load_detector(model, "cpu")
@@ -99,7 +101,9 @@ def compared(work: Path) -> Iterator[Row]:
             return time_s(partial(task, detector, folder, out, **options), time.process_time)
 
         works = {"plain": partial(cpu_s, plain_script), "ours": partial(cpu_s, predict)}
+        os.sched_setaffinity(0, {max(cores)})
         times = in_turn(works, ROUNDS, warm=1)
+        os.sched_setaffinity(0, cores)
         by_clock = {
             str(workers): partial(
                 time_s, partial(predict, detector, folder, work / "rows.csv", workers=workers)

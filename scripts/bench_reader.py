@@ -38,6 +38,8 @@ NOTE = (
 class PlainFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no types
     """libsndfile alone, as `SoundFile`."""
 
+    reads_int16 = True
+
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.path = path

@@ -67,7 +67,7 @@ class ArrayRecording:
     `resampled`: its rate is not that of its logger.
     """
 
-    subtype = "FLOAT"
+    subtype, reads_int16 = "FLOAT", False
 
     def __init__(self, samples: np.ndarray, rate_hz: Any, resampled: bool = False) -> None:
         if samples.dtype.name not in (*PCM, *FLOATS):
@@ -292,8 +292,7 @@ class SoundStream:
 
     def _decode(self, file: OpenSound) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
-        # converting 16-bit values here is twice as fast as in libsndfile, with equal results
-        is_int16 = file.subtype == "PCM_16"
+        is_int16 = file.reads_int16
         while True:
             block = file.read(size, dtype="int16" if is_int16 else "float32", always_2d=True)
             if not len(block):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -71,10 +72,16 @@ class WindowBlock:
     Windows that are not `live` hold silence, a dropout or a stuck value: never pool them.
     """
 
-    mel: Float16[Tensor, "W S M T"]
     window_start_s: Float32[np.ndarray, " W"]
     live: Bool[np.ndarray, " W"]
     chunk: Chunk
+    log_mel: LogMel
+
+    @cached_property
+    def mel(self) -> Float16[Tensor, "W S M T"]:
+        """Computed when it is asked for: of many blocks in a row it takes half the time."""
+        with torch.inference_mode():
+            return chunk_mel(self.chunk, self.log_mel).half().contiguous()
 
 
 class MelStream:
@@ -107,16 +114,11 @@ class MelStream:
         for chunk in split_into_chunks(self._sound, signal):
             self._short = len(chunk.sound) < signal.window_samples
             starts = chunk.start_sample + np.arange(chunk.windows) * signal.window_hop_samples
-            mel = self._mel(chunk)
             start_s = (starts / signal.sample_rate_hz).astype(np.float32)
-            yield WindowBlock(mel, start_s, self._live(chunk), chunk)
+            yield WindowBlock(start_s, self._live(chunk), chunk, self._log_mel)
         self.facts.flags[:0] = dead_flags(self._states)
         if self._short:
             self.facts.flags.insert(0, "short")
-
-    def _mel(self, chunk: Chunk) -> Float16[Tensor, "W S M T"]:
-        with torch.inference_mode():
-            return chunk_mel(chunk, self._log_mel).half().contiguous()
 
     def _live(self, chunk: Chunk) -> Bool[np.ndarray, " W"]:
         signal, states = self._log_mel.signal, list[WindowState]()

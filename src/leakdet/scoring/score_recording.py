@@ -1,6 +1,6 @@
 """Scores recordings, from their sound to their verdicts; windows of several go together.
 
-A recording's work is a generator: it yields log-mel of windows, is sent their scores, and returns
+A recording's work is a generator: it yields blocks of windows, is sent their scores, and returns
 its result.
 """
 
@@ -23,7 +23,7 @@ from leakdet.acoustics.audio import (
 )
 from leakdet.acoustics.measures import Flag, low_share
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.windows import Chunk, MelStream, WindowBlock
+from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
 from leakdet.core.locations import Location, absolute_file, excerpt, parse_location
@@ -69,7 +69,7 @@ class MelScores(NamedTuple):
 
 
 Result = TypeVar("Result")
-Task = Generator[Float16[Tensor, "W S M T"], MelScores, Result]
+Task = Generator[list[WindowBlock], MelScores, Result]
 BATCH_WINDOWS = 128  # windows that are scored together, or some more
 
 
@@ -80,9 +80,9 @@ def in_batches(tasks: Iterable[Task[Result]], detector: MelDetector) -> list[Res
     holds few of them, however many tasks there are and however long each is.
     """
     results = dict[int, Result]()
-    waiting = list[tuple[int, Task[Result], Tensor]]()
+    waiting = list[tuple[int, Task[Result], list[WindowBlock]]]()
 
-    def go_on(number: int, task: Task[Result], step: Callable[[], Tensor]) -> None:
+    def go_on(number: int, task: Task[Result], step: Callable[[], list[WindowBlock]]) -> None:
         try:
             waiting.append((number, task, step()))
         except StopIteration as end:
@@ -92,22 +92,27 @@ def in_batches(tasks: Iterable[Task[Result]], detector: MelDetector) -> list[Res
         batch, stop = waiting.copy(), 0
         waiting.clear()
         try:
-            scores = MelScores.of(torch.cat([mel for *_, mel in batch]), detector)
+            mels = [block.mel for *_, blocks in batch for block in blocks]
+            scores = MelScores.of(torch.cat(mels), detector)
         except Exception as error:  # such as memory that is full: no task ends the others
             for number, task, _ in batch:
                 go_on(number, task, partial(task.throw, error))
             return
-        for number, task, mel in batch:
-            start, stop = stop, stop + len(mel)
+        for number, task, blocks in batch:
+            start, stop = stop, stop + _windows_of(blocks)
             go_on(number, task, partial(task.send, scores.part(start, stop)))
 
     for number, task in enumerate(tasks):
         go_on(number, task, partial(next, task))
-        while sum(mel.shape[0] for *_, mel in waiting) >= BATCH_WINDOWS:
+        while sum(_windows_of(blocks) for *_, blocks in waiting) >= BATCH_WINDOWS:
             score_waiting()
     while waiting:
         score_waiting()
     return [results[number] for number in sorted(results)]
+
+
+def _windows_of(blocks: Iterable[WindowBlock]) -> int:
+    return sum(block.chunk.windows for block in blocks)
 
 
 class Pieces:
@@ -149,17 +154,12 @@ class _TappedSound(SoundStream):
 
 
 class _LiveWindows(MelStream):
-    """Starts, liveness and flags of windows as for any model; log-mel only of a short recording."""
+    """Windows as for any model, with the sound before the high-pass."""
 
     def __init__(self, source: SoundSource, log_mel: LogMel, channel: int) -> None:
         super().__init__(source, log_mel)
         self._sound: _TappedSound = _TappedSound(source, log_mel.signal, channel, with_hum=True)
         self._sound.before = []
-
-    def _mel(self, chunk: Chunk) -> Tensor:
-        if len(chunk.sound) < self._log_mel.signal.window_samples:
-            return super()._mel(chunk)
-        return torch.zeros(chunk.windows, 0, 0, 0, dtype=torch.float16)
 
     def taken(self) -> Float32[np.ndarray, " N"]:
         """Sound that came since the last call."""
@@ -173,16 +173,15 @@ def sound_scores(
     """Score a recording's windows piece by piece; of one without a whole window, its log-mel."""
     stream = _LiveWindows(source, log_mel, channel)
     pieces = Pieces(log_mel.signal, detector.lead_windows, detector.piece_windows)
-    starts, live, mels, outputs = [], [], [], []
+    starts, live, outputs = [], [], []
     for block in stream:
         starts.append(block.window_start_s)
         live.append(block.live)
-        mels.append(block.mel)
         outputs += [_outputs(detector, *piece) for piece in pieces.add(stream.taken())]
     outputs += [_outputs(detector, *piece) for piece in pieces.add(stream.taken())]
     start_s, is_live = np.concatenate(starts), np.concatenate(live)
     if "short" in stream.facts.flags:
-        scores = MelScores.of(torch.cat(mels), detector)
+        scores = MelScores.of(block.mel, detector)  # it has one block
         return stream.facts, scores.of_recording(start_s, is_live)
     outputs.append(_outputs(detector, *pieces.last()))
     prob, classes, moments = map(np.concatenate, zip(*outputs, strict=True))
@@ -350,9 +349,10 @@ def _windows(
     if isinstance(detector, OnnxDetector):
         return sound_scores(source, detector, log_mel, channel)
     stream, scored = MelStream(source, log_mel, channel=channel, with_hum=True), []
-    for batch in _batches(stream):
-        scores = yield batch.mel
-        scored.append(scores.of_recording(batch.window_start_s, batch.live))
+    for blocks in _batches(stream):
+        scores = yield blocks
+        start_s = np.concatenate([block.window_start_s for block in blocks])
+        scored.append(scores.of_recording(start_s, np.concatenate([b.live for b in blocks])))
     return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
 
 
@@ -383,9 +383,8 @@ def embed_source(
     try:
         for opened, channel in recordings_in(source, log_mel.signal):
             batches = _batches(MelStream(opened, log_mel, channel=channel))
-            features.append(
-                np.concatenate([detector.embed(batch.mel).numpy() for batch in batches])
-            )
+            mels = (torch.cat([block.mel for block in blocks]) for blocks in batches)
+            features.append(np.concatenate([detector.embed(mel).numpy() for mel in mels]))
         return features
     except InputError as error:
         raise InputError(f"{_path(source) or 'the array'}: {error}") from error
@@ -397,28 +396,13 @@ def _path(source: SoundSource) -> str | None:
     return str(source if isinstance(source, Location) else source.path)
 
 
-class _Batch(NamedTuple):
-    mel: Float16[Tensor, "W S M T"]
-    window_start_s: Float32[np.ndarray, " W"]
-    live: Bool[np.ndarray, " W"]
-
-
-def _batches(stream: MelStream) -> Iterator[_Batch]:
+def _batches(stream: MelStream) -> Iterator[list[WindowBlock]]:
     """About BATCH_WINDOWS windows at a time; at the last of them the recording is closed."""
-    blocks, windows = [], 0
+    blocks = list[WindowBlock]()
     for block in stream:
         blocks.append(block)
-        windows += len(block.mel)
-        if windows >= BATCH_WINDOWS:
-            yield _joined(blocks)
-            blocks, windows = [], 0
+        if _windows_of(blocks) >= BATCH_WINDOWS:
+            yield blocks
+            blocks = []
     if blocks:
-        yield _joined(blocks)
-
-
-def _joined(blocks: list[WindowBlock]) -> _Batch:
-    return _Batch(
-        torch.cat([block.mel for block in blocks]),
-        np.concatenate([block.window_start_s for block in blocks]),
-        np.concatenate([block.live for block in blocks]),
-    )
+        yield blocks
