@@ -4,9 +4,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -89,6 +91,10 @@ TaskOf = Callable[[Input, MelDetector, LogMel], Task[list[Verdict]]]
 # of a group: more recordings gain nothing, longer ones keep other threads waiting, and so does a
 # slow list of recordings
 GROUP_RECORDINGS, GROUP_BYTES, GROUP_S = 32, 4 << 20, 0.1
+# Sounds of fewer bytes are scored by one thread at a time: most of their work holds the
+# interpreter's lock, for which two threads would wait longer than they gain.
+SHORT_BYTES = 100_000
+_short_sounds = Lock()
 
 
 def grouped(inputs: Iterable[Input], workers: int = 0) -> Iterator[list[Input]]:
@@ -236,7 +242,7 @@ class Detector:
         """As `predict_listed`, the verdicts on each recording in a list: one, or one a channel."""
         return (verdicts for _, verdicts in self._scored(score_listed, recordings, workers))
 
-    def score_together(self, recordings: Iterable[InputRecording]) -> list[list[Verdict]]:
+    def score_together(self, recordings: Sequence[InputRecording]) -> list[list[Verdict]]:
         """As `verdicts_of`, in this thread."""
         return self._in_batches(score_listed, recordings)
 
@@ -293,9 +299,11 @@ class Detector:
         results = in_order(partial(self._in_batches, task), grouped(inputs, workers), workers)
         return (pair for group, verdicts in results for pair in zip(group, verdicts, strict=True))
 
-    def _in_batches(self, task: TaskOf[Input], inputs: Iterable[Input]) -> list[list[Verdict]]:
+    def _in_batches(self, task: TaskOf[Input], inputs: Sequence[Input]) -> list[list[Verdict]]:
         detector = self.mel_detector
-        return in_batches((task(item, detector, self._log_mel) for item in inputs), detector)
+        are_short = all(_about_bytes(item) < SHORT_BYTES for item in inputs)
+        with _short_sounds if are_short else nullcontext():
+            return in_batches((task(item, detector, self._log_mel) for item in inputs), detector)
 
 
 def load_detector(
