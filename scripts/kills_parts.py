@@ -35,7 +35,7 @@ MOMENTS = (
     ("tables.parts_db.RecordingsDb.add", 1, "after"),  # listed, and not committed
     ("tables.parts_db.RecordingsDb.commit", 1, "after"),
     ("scoring.parts.PartsFolder.write_facts", 1, "after"),
-    ("scoring.parts._score_file", 9, "before"),  # in the middle of a batch
+    ("scoring.parts._rows_of", 9, "before"),  # in the middle of a batch
     ("tables.parts_db.RecordingsDb.record", 1, "after"),  # before the part has its name
     ("scoring.parts.PartsFolder.publish", 2, "after"),
     ("tables.parts_db.RecordingsDb.record", 2, "before"),  # the file is written

@@ -367,8 +367,8 @@ def test_under_vote_enough_windows_pass_the_lower_limit_and_too_few_the_upper(re
     for (a, b), found in zip(
         itertools.pairwise(offsets), rule.in_doubt(rule.score(prob, offsets)), strict=True
     ):
-        k = votes_needed(np.array([b - a]), share)[0]
-        assert found == ((prob[a:b] > lower).sum() >= k > (prob[a:b] >= upper).sum())
+        k, votes = votes_needed(np.array([b - a]), share)[0], prob[a:b].astype(np.float64)
+        assert found == ((votes > lower).sum() >= k > (votes >= upper).sum())
 
 
 def test_the_doubt_in_words_and_calibrated():

@@ -18,6 +18,7 @@ def trials(values: list[float | None]) -> list[TrialFacts]:
     ]
 
 
+@pytest.mark.usefixtures("figures")
 @pytest.mark.parametrize("maximises", [True, False])
 def test_every_figure_is_drawn_in_the_colours_of_the_page(maximises: bool) -> None:
     drawn = study_figures(
