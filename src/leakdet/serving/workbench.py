@@ -271,24 +271,21 @@ class Workbench:
             raise InputError(f"the label {label!r} is none of {', '.join(LABELS)}.")
         with self._lock:
             row = self.row(row_id)
-            place = (row.entry.key, row.channel)
+            place, ticks = (row.entry.key, row.channel), dict(self._ticks)
             if not label:
-                self._ticks.pop(place, None)
+                ticks.pop(place, None)
             elif row.verdict is None or row.verdict.error:
                 raise InputError(f"{row.entry.name}: only what was scored can be ticked.")
             else:
                 _copy(row.entry.source, self.sounds / row.entry.key)
                 why, known = (HEARD, "") if label == NOT_SURE else (TICKED, label)
                 path = f"{self.sounds.name}/{row.entry.key}"
-                self._ticks[place] = confirm_row(row.verdict, path, why, known)
-            write_csv(self.table, self._ticks.values(), self._table_columns(), for_people=True)
-            if not any(key == row.entry.key for key, _ in self._ticks):
+                ticks[place] = confirm_row(row.verdict, path, why, known)
+            write_csv(self.table, ticks.values(), _table_columns(ticks.values()), for_people=True)
+            self._ticks = ticks  # which nobody sees before they are kept
+            if not any(key == row.entry.key for key, _ in ticks):
                 (self.sounds / row.entry.key).unlink(missing_ok=True)
             self.version += 1
-
-    def _table_columns(self) -> list[str]:
-        columns = [name for values in self._ticks.values() for name in values]
-        return list(dict.fromkeys(columns)) or ["path", LABEL]
 
     def row(self, row_id: str) -> Row:
         """The row of this id. Raises `InputError` where there is none."""
@@ -374,6 +371,11 @@ def _shown_values(row: Row) -> dict[str, Any]:
     values = {**row.verdict.to_dict(), "path": path, LABEL: label}
     values.pop(TIMELINE)
     return values
+
+
+def _table_columns(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    columns = [name for values in rows for name in values]
+    return list(dict.fromkeys(columns)) or ["path", LABEL]
 
 
 def _endings(name: str) -> Iterator[str]:
