@@ -65,7 +65,7 @@ ROOMS = {
         f"{ARRAYS} matplotlib jinja2 PIL",
     ),
     "serving": (
-        "core detection tables storage acoustics scoring reporting",
+        "core cli detection tables storage acoustics scoring reporting",
         "numpy starlette uvicorn",
     ),
     "cli": (

@@ -16,6 +16,7 @@ from leakdet.core.locations import Location
 PEAK = 0.7  # of full scale: level of the largest sample point
 MAX_GAIN_DB = 60.0
 KEPT_BITS = 12  # quantisation noise 74 dB below the peak; halves the file
+FEW_POINTS = 1 << 15  # Chromium fails to seek in a FLAC of four blocks or fewer, of 4,096 each
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Clip:
     start_s: float
     duration_s: float
     gain_db: float
-    media_type: str = "audio/flac"  # lossless, and supported by every browser since 2017
+    media_type: str  # FLAC is lossless, and supported by every browser since 2017
 
 
 def read_sound(
@@ -50,9 +51,11 @@ def make_clip(
     step = 1 << (16 - KEPT_BITS)
     pcm = (np.rint(piece * gain * 32767 / step) * step).astype(np.int16)
     file = io.BytesIO()
-    soundfile.write(file, pcm, sample_rate_hz, format="FLAC", subtype="PCM_16")
+    kind = "WAV" if length < FEW_POINTS else "FLAC"
+    soundfile.write(file, pcm, sample_rate_hz, format=kind, subtype="PCM_16")
+    start_s, duration_s = start / sample_rate_hz, length / sample_rate_hz
     gain_db = float(20.0 * np.log10(gain))
-    return Clip(file.getvalue(), start / sample_rate_hz, length / sample_rate_hz, gain_db)
+    return Clip(file.getvalue(), start_s, duration_s, gain_db, f"audio/{kind.lower()}")
 
 
 # Of decoded integers in the upper bits of 32, the kind of WAV that keeps them all.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NEW = "out"  # the only word that names what is not there yet
 SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@:-]*=|~[A-Za-z_]")
 STORES = Path("runs") / "stores"
+DONE_BY_BUILD = ("labels.ignore", "labels.rename")  # the store has none of these labels
 
 
 def with_names(door: str, arguments: Sequence[str]) -> list[str]:
@@ -81,7 +82,8 @@ def recordings_apart(
 ) -> tuple[Path | None, list[str], list[str]]:
     """The recordings that a word names in place of a store, and the settings of train and of build.
 
-    `named` are the `arguments` with names. What both commands know, such as signal, goes to both.
+    `named` are the `arguments` with names. What both commands know, such as signal, goes to both,
+    but for labels that build leaves out or renames, of which the store has none.
     """
     words = [Path(argument) for argument, is_word in _words(arguments) if is_word]
     if not words or not words[0].exists() or holds_stores(words[0]):
@@ -97,7 +99,8 @@ def recordings_apart(
             )
         if key in builds:
             settings["build"].append(argument)
-        if key != "data.store" and (key not in builds or key in trains):
+        elsewhere = key == "data.store" or key in DONE_BY_BUILD
+        if not elsewhere and (key not in builds or key in trains):
             settings["train"].append(argument)
     return words[0], settings["train"], settings["build"]
 

@@ -201,7 +201,8 @@ REMEDIES[errno.ENOENT] = "It may have been moved or removed while it was used."
 
 def system_sentence(error: OSError) -> str:
     """A sentence on what the operating system refused, with the remedy, for h5py's errors too."""
-    reason = error.strerror or str(error).splitlines()[0]
+    lines = str(error).splitlines()
+    reason = error.strerror or (lines[0] if lines else type(error).__name__)
     place = f"{error.filename}: " if error.filename is not None else ""
     number = error.errno
     if number is None and f"errno = {errno.ENOSPC}," in str(error):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from string import Formatter
 
@@ -55,6 +56,7 @@ class Tally:
         return ", ".join(self.first) + (" …" if self.count > len(self.first) else "")
 
 
+FREE = "[^/]+?"  # a field of any text
 # what each directive of strptime stands for in a name
 DIRECTIVES = {
     "Y": r"\d{4}", "y": r"\d\d", "m": r"\d\d", "d": r"\d\d", "j": r"\d{3}",
@@ -78,7 +80,11 @@ class NamePattern:
     def __init__(self, text: str) -> None:
         self.text = text
         self._formats: dict[str, str] = {}
-        parts = [re.escape(literal) + field for literal, field in self._fields()]
+        fields = self._fields()
+        for (_, left), (between, right) in pairwise(fields):
+            if not between and FREE in left and FREE in right:
+                raise self._wrong("two fields of text touch, and nothing tells where one ends")
+        parts = [re.escape(literal) + field for literal, field in fields]
         self.columns = tuple(self._formats)
         if not self.columns:
             raise self._wrong("it has no field")
@@ -97,7 +103,7 @@ class NamePattern:
 
     def _field(self, name: str, form: str, conversion: str | None) -> str:
         if not name and not form:
-            return "[^/]+?"
+            return FREE
         if not name.isidentifier() or conversion:
             raise self._wrong(f"{name or 'a field'!r} is no name of a column")
         if is_reserved(name):
@@ -105,7 +111,7 @@ class NamePattern:
         if name in self._formats:
             raise self._wrong(f"{name} occurs twice")
         self._formats[name] = form
-        return f"(?P<{name}>{self._format(form) if form else '[^/]+?'})"
+        return f"(?P<{name}>{self._format(form) if form else FREE})"
 
     def _format(self, form: str) -> str:
         pieces = re.split(r"%(.?)", form)
@@ -113,6 +119,8 @@ class NamePattern:
             if directive not in DIRECTIVES:
                 known = " ".join(f"%{letter}" for letter in DIRECTIVES)
                 raise self._wrong(f"%{directive} is none of {known}")
+            if directive != "%" and form.count(f"%{directive}") > 1:
+                raise self._wrong(f"%{directive} occurs twice in {form!r}")
         if len(pieces) == 1:
             raise self._wrong(f"{form!r} is no format of a time, such as %Y%m%d_%H%M")
         pieces[0::2] = map(re.escape, pieces[0::2])

@@ -7,6 +7,7 @@ its address.
 
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ MAX_SOUND_BYTES = 200_000_000
 MAX_FORM_BYTES = 65_536
 SOUND_PATHS = ("/sounds", "/v1/predict")
 LEAST_TOKEN = 16  # characters
+BEARER = re.compile(r"[A-Za-z0-9._~+/=-]+")
 NOWHERE = urlsplit("")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -85,6 +87,11 @@ class Keys:
             raise LeakdetError(
                 f"LEAKDET_TOKEN has {len(token)} characters; give at least {LEAST_TOKEN}, such as "
                 "openssl rand -hex 16 prints."
+            )
+        if token and not BEARER.fullmatch(token):
+            raise LeakdetError(
+                "LEAKDET_TOKEN has other signs than letters, digits and -._~+/=, which no header "
+                "holds; give one such as openssl rand -hex 16 prints."
             )
         return cls(token or secrets.token_urlsafe(24), f"leakdet-{port}")
 

@@ -252,6 +252,8 @@ class Pages:
                 if (size := upload.path.stat().st_size) > MAX_LIST_BYTES:
                     raise RequestError(413, f"{name}: a list of {megabytes(size)}; at most 5 MB.")
                 listed = await asyncio.to_thread(self._bench.read_list, upload.path)
+            except InputError as error:
+                raise InputError(str(error).replace(str(upload.path), name)) from error
             finally:
                 upload.path.unlink()
             return Json({"listed": listed})

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
@@ -94,8 +95,10 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
+        unknown = isinstance(error, socket.gaierror)
+        reason = error.strerror if unknown else os.strerror(error.errno or 0)
         raise SettingsError(
-            f"--host {host} --port {port}: cannot listen there ({os.strerror(error.errno or 0)}). "
+            f"--host {host} --port {port}: cannot listen there ({reason}). "
             "Give another --port, 0 for a free one, or an address of this machine."
         ) from error
 
@@ -103,7 +106,8 @@ def _listening(host: str, port: int) -> socket.socket:
 def open_page(host: str, port: int, keys: Keys, private: Path | None) -> None:
     """Print the link, and open it: by a file, since other users see the arguments of a browser."""
     shown = "127.0.0.1" if host in ANY else host
-    link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={keys.token}"
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"
+    link = f"{address}/?token={quote(keys.token, safe='')}"
     log_result(f"page     {link}")
     if host not in LOOPBACK:
         LOG.warning(

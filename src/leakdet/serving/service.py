@@ -4,6 +4,7 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
+from leakdet.cli.settings import quoted
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.files import read_json
 from leakdet.core.messages import LOG, log_result
@@ -76,7 +77,7 @@ class Service:
             try:
                 self.bench.read_list(table)
             except InputError as error:  # any table may lie there
-                LOG.info(f"note     {table}: no list of recordings ({error})")
+                LOG.info(f"note     {table.name} is no list of recordings: {error}")
         above = self.places.folder(number).parent
         for file in self.places.sounds(number):
             self.bench.add(file, file_key(file), str(file.relative_to(above)))
@@ -87,10 +88,11 @@ class Service:
         if not table.exists():
             raise SettingsError("nothing is ticked yet; tick leaks, and recordings without one.")
         folder = self.places.runs / "learn" / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # noqa: DTZ005
-        words = [f"model='{detector.path}'", f"learn.new='{table}'", f"hydra.run.dir='{folder}'"]
+        paths = {"model": detector.path, "learn.new": table, "hydra.run.dir": folder}
         if store := training_store(detector.mel_detector.card):
-            words.append(f"data.store='{store}'")
-        words = ["learn", *words, "log=json"]
+            paths["data.store"] = store
+        settings = [f"{name}={quoted(str(path), always=True)}" for name, path in paths.items()]
+        words = ["learn", *settings, "log=json"]
         self.jobs.start("learn", "making a new model", words, lambda job: self._end(job, folder))
 
     def _end(self, job: Job, folder: Path) -> None:

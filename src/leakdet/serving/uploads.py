@@ -15,7 +15,7 @@ MAX_S = 3600.0  # of a recording
 MAX_POINTS = (
     400_000_000  # sample points of all channels: an hour of stereo at 48 kHz has 346 million
 )
-MAX_NAME = 120  # characters
+MAX_NAME = 120  # characters of a shown name, bytes of one on a disk, where 255 are the limit
 UNSAFE = re.compile(r"[^\w .,()+=@~-]")  # in names of files that are written
 
 
@@ -45,7 +45,8 @@ def safe_name(name: str) -> str:
     ('pass_wd', '_.wav')
     """
     last = UNSAFE.sub("_", shown_name(name).rpartition("/")[2]).strip()
-    return f"_{last}"[-MAX_NAME:] if last.startswith((".", "-")) else last[-MAX_NAME:] or "_"
+    visible = f"_{last}" if last.startswith((".", "-")) else last
+    return visible.encode()[-MAX_NAME:].decode(errors="ignore") or "_"
 
 
 def content_key(digest: str, name: str) -> str:

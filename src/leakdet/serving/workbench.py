@@ -8,7 +8,7 @@ server lose none. What was uploaded and not ticked lies in `uploads/` and goes a
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -127,7 +127,7 @@ class Workbench:
         self._lock = threading.RLock()
         self._entries: dict[str, Entry] = {}
         self._ticks: dict[RowId, dict[str, str]] = {}  # rows of the table
-        self._listed: dict[str, dict[str, str]] = {}  # columns by the last part of a name
+        self._listed: dict[str, dict[str, str]] = {}  # columns by the ends of paths
 
     def open(self) -> None:
         """Begin with the ticks that are there; what an earlier server left unticked is removed."""
@@ -211,28 +211,34 @@ class Workbench:
                 self._submit(entry)
 
     def read_list(self, path: Path) -> int:
-        """Take site, time and other columns by the names of files from a table with a path."""
+        """Take site, time and other columns by the names of files from a table with a path.
+
+        Where rows of several folders differ about a name, it needs its folder to be known.
+        """
         table = TableStream(path)
         if "path" not in table.columns:
             hint = columns_hint(table.columns, ["path"], table.remarks)
-            raise InputError(f"{path.name.partition('-')[2]}: a list needs the column path; {hint}")
+            raise InputError(f"{path}: a list needs the column path; {hint}")
         if {*SPAN} <= {*table.columns}:
             raise InputError(
-                f"{path.name.partition('-')[2]}: this list is about seconds of files, which the "
-                "page does not cut. Give it to leakdet predict."
+                f"{path}: start and end are seconds of a recording, and the page scores whole "
+                "ones. Leave these columns out, or use leakdet predict."
             )
         names = [name for name in table.columns if name and not is_reserved(name)]
-        listed = {}
+        paths, listed = set(), dict[str, dict[str, str]]()
         for _, row in table:
             if not isinstance(row, str) and row["path"]:
                 columns = {name: row[name] for name in names}
                 if RECORDED_AT in columns:
                     columns[RECORDED_AT] = iso_text(columns[RECORDED_AT]) or columns[RECORDED_AT]
-                listed[_last_part(row["path"])] = columns
+                paths.add(row["path"])
+                for ending in _endings(row["path"]):
+                    differs = listed.get(ending, columns) != columns
+                    listed[ending] = {} if differs else columns
         with self._lock:
             self._listed |= listed
             self._apply_columns()
-        return len(listed)
+        return len(paths)
 
     def set_pattern(self, pattern: str) -> None:
         """Take columns from the names of files, as `predict --name-pattern` does; "": no longer."""
@@ -241,6 +247,9 @@ class Workbench:
         except SettingsError as error:
             raise SettingsError(str(error).removeprefix("--name-pattern ")) from error
         with self._lock:
+            names = [entry.name for entry in self._entries.values()]
+            if parsed and names and not any(parsed.read(Path(name)) for name in names):
+                raise SettingsError(f"{pattern!r}: no name here is built so, such as {names[0]}.")
             self._pattern = parsed
             self._apply_columns()
 
@@ -253,7 +262,8 @@ class Workbench:
     def _columns_of(self, entry: Entry) -> dict[str, str]:
         """What its list and its name tell of a recording; the list is believed."""
         of_name = self._pattern.read(Path(entry.name)) if self._pattern else {}
-        return {**(of_name or {}), **self._listed.get(_last_part(entry.name), {})}
+        endings = filter(self._listed.__contains__, _endings(entry.name))
+        return {**(of_name or {}), **self._listed.get(next(endings, ""), {})}
 
     def tick(self, row_id: str, label: str) -> None:
         """Keep what a recording was, or that nobody is sure; "" takes the tick away."""
@@ -261,24 +271,21 @@ class Workbench:
             raise InputError(f"the label {label!r} is none of {', '.join(LABELS)}.")
         with self._lock:
             row = self.row(row_id)
-            place = (row.entry.key, row.channel)
+            place, ticks = (row.entry.key, row.channel), dict(self._ticks)
             if not label:
-                self._ticks.pop(place, None)
+                ticks.pop(place, None)
             elif row.verdict is None or row.verdict.error:
                 raise InputError(f"{row.entry.name}: only what was scored can be ticked.")
             else:
                 _copy(row.entry.source, self.sounds / row.entry.key)
                 why, known = (HEARD, "") if label == NOT_SURE else (TICKED, label)
                 path = f"{self.sounds.name}/{row.entry.key}"
-                self._ticks[place] = confirm_row(row.verdict, path, why, known)
-            write_csv(self.table, self._ticks.values(), self._table_columns(), for_people=True)
-            if not any(key == row.entry.key for key, _ in self._ticks):
+                ticks[place] = confirm_row(row.verdict, path, why, known)
+            write_csv(self.table, ticks.values(), _table_columns(ticks.values()), for_people=True)
+            self._ticks = ticks  # which nobody sees before they are kept
+            if not any(key == row.entry.key for key, _ in ticks):
                 (self.sounds / row.entry.key).unlink(missing_ok=True)
             self.version += 1
-
-    def _table_columns(self) -> list[str]:
-        columns = [name for values in self._ticks.values() for name in values]
-        return list(dict.fromkeys(columns)) or ["path", LABEL]
 
     def row(self, row_id: str) -> Row:
         """The row of this id. Raises `InputError` where there is none."""
@@ -366,8 +373,15 @@ def _shown_values(row: Row) -> dict[str, Any]:
     return values
 
 
-def _last_part(name: str) -> str:
-    return name.replace("\\", "/").rpartition("/")[2]
+def _table_columns(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    columns = [name for values in rows for name in values]
+    return list(dict.fromkeys(columns)) or ["path", LABEL]
+
+
+def _endings(name: str) -> Iterator[str]:
+    """The name with all its folders, with fewer of them, and alone."""
+    parts = name.replace("\\", "/").split("/")
+    return ("/".join(parts[start:]) for start in range(len(parts)))
 
 
 def _copy(source: Path, target: Path) -> None:

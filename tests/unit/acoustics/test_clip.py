@@ -33,6 +33,17 @@ def test_the_piece_asked_for_is_cut_and_stays_inside():
     assert played[0] / played[-1] == pytest.approx(5 / 9, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("points", "media_type", "magic"),
+    [(16384, "audio/wav", b"RIFF"), (32767, "audio/wav", b"RIFF"), (32768, "audio/flac", b"fLaC")],
+)
+def test_a_short_clip_is_a_file_in_which_every_browser_can_seek(points, media_type, magic):
+    sound = np.sin(np.arange(points, dtype=np.float32))
+    clip = make_clip(sound, RATE_HZ, 0.0, 10.0)
+    assert (clip.media_type, clip.content[:4]) == (media_type, magic)
+    assert len(decoded(clip)[0]) == points
+
+
 def test_silence_is_not_made_loud():
     clip = make_clip(np.zeros(RATE_HZ, np.float32), RATE_HZ, 0.0, 10.0)
     assert clip.gain_db == 0.0

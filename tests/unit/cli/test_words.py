@@ -65,6 +65,8 @@ def test_recordings_are_told_from_stores_and_settings_go_where_they_belong(write
         ["labels.leak=x", "seed=1", "-m"],
         ["split.ratios=[1,1,1]", "labels.leak=x"],
     )
+    of_build = ["labels.ignore=[x]", "labels.rename={a: b}"]  # unknown labels in the made store
+    assert apart("store", *of_build) == (Path("store"), [], of_build)
     with pytest.raises(SettingsError, match=r"out=x: .*leakdet build RECORDINGS STORE out=x"):
         apart("store", "out=x")
 

@@ -29,6 +29,7 @@ from leakdet.core.process import (
     share_decision,
     signal_name,
     signals_raise,
+    system_sentence,
 )
 
 NAME = "LEAKDET_TEST_DECISION"
@@ -274,3 +275,8 @@ def test_as_json_the_reason_and_the_code_are_the_last_lines(
     if reasons:
         assert message in reasons[0]["message"]
         assert reasons[0]["level"] == end["level"] == "error"
+
+
+def test_an_error_of_the_system_without_text_is_named_by_its_kind() -> None:
+    assert system_sentence(OSError()) == "OSError."
+    assert system_sentence(BrokenPipeError()) == "BrokenPipeError."

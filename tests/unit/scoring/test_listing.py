@@ -72,6 +72,9 @@ def test_what_is_written_by_a_pattern_is_read_by_it(site: str, time: datetime) -
         ("{recorded_at:%Q}", "%Q is none of %Y"),
         ("{recorded_at:8}", "'8' is no format"),
         ("{:%Y}", "'a field' is no name"),
+        ("{recorded_at:%Y%m%Y}", "%Y occurs twice in '%Y%m%Y'"),
+        ("{a}{b}{c}{d}", "two fields of text touch"),
+        ("{a}_{}{b}", "two fields of text touch"),
     ],
 )
 def test_a_wrong_pattern_is_refused_with_what_is_allowed(pattern: str, message: str) -> None:

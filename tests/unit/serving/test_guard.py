@@ -94,6 +94,9 @@ def test_a_refusal_is_a_page_where_a_browser_navigates(client: Any) -> None:
 def test_a_short_token_is_refused_and_a_new_one_is_long() -> None:
     with pytest.raises(LeakdetError, match="16"):
         Keys.made(1, "short")
+    for given in ("sixteen characters", "é" * 16, "a" * 15 + "\n"):
+        with pytest.raises(LeakdetError, match="other signs"):
+            Keys.made(1, given)
     assert len(Keys.made(1).token) >= 32
     assert Keys.made(1).token != Keys.made(1).token
 

@@ -81,14 +81,46 @@ def test_a_list_or_the_names_tell_sites_and_times(
     assert row["name"] == sounds[1].name
     wrong = client.ask("/do/pattern", {"pattern": "{site"})
     assert (wrong.status, "{site" in wrong.error) == (400, True)
+    other = client.ask("/do/pattern", {"pattern": "{site}-{recorded_at:%Y}"})
+    assert (other.status, sounds[0].name in other.error) == (400, True)
     monkeypatch.setattr("leakdet.serving.pages.MAX_LIST_BYTES", 10)
     assert client.ask("/sounds", told, name="night.csv").status == 413
     monkeypatch.undo()
-    seconds = client.ask("/sounds", b"path,start,end\ns0.wav,1,2\n", name="seconds.csv")
-    assert (seconds.status, "seconds of files" in seconds.error) == (400, True)
     no_list = client.ask("/sounds", b"site\nA\n", name="no.csv")
     assert (no_list.status, no_list.error.startswith("no.csv: a list needs the column path")) == (
         400,
+        True,
+    )
+
+
+def test_a_list_of_folders_with_the_same_names_gives_no_recording_the_site_of_another(
+    client: Client, sounds: list[Path]
+) -> None:
+    told = b"path,site\nmay/B7.wav,north\njune/B7.wav,south\nmay/Q.wav,east\n"
+    assert client.ask("/sounds", told, name="list.csv").json == {"listed": 3}
+    names = ("in/june/B7.wav", "may/B7.wav", "B7.wav", "Q.wav")
+    for name, sound in zip(names, sounds, strict=False):
+        client.ask("/sounds", sound.read_bytes(), name=name)
+    client.wait()
+    sites = {row["name"]: row["site"] for row in client.state()["rows"]}
+    assert sites == dict(zip(names, ("south", "north", "", "east"), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "facts"),
+    [
+        ("a.csv", b"path,start,end\na.wav,1,2\n", "start and end are seconds"),
+        ("b.csv", b'path,"\n\n', "never closed"),
+        ("c.xlsx", b"PK\x03\x04", "not a whole Excel workbook"),
+    ],
+)
+def test_a_list_that_cannot_be_taken_is_named_as_it_was_dropped(
+    client: Client, name: str, content: bytes, facts: str
+) -> None:
+    answer = client.ask("/sounds", content, name=name)
+    assert (answer.status, answer.error.startswith(name), facts in answer.error) == (
+        400,
+        True,
         True,
     )
 
@@ -167,6 +199,7 @@ def test_reports_are_shown_apart_and_nothing_beside_them(client: Client, tmp_pat
         ("-rf", "-rf", "_-rf"),
         ("..", "sound", "sound"),
         ("x" * 500 + ".wav", "x" * 116 + ".wav", "x" * 116 + ".wav"),
+        ("漏" * 100 + ".wav", "漏" * 100 + ".wav", "漏" * 38 + ".wav"),
     ],
 )
 def test_names_are_safe_on_a_disk(given: str, shown: str, safe: str) -> None:

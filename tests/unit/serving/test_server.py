@@ -23,7 +23,7 @@ from tests.unit.serving.conftest import TOKEN, Client
 
 from leakdet.core.errors import SettingsError
 from leakdet.serving.guard import Keys
-from leakdet.serving.server import alone, open_page, server_of
+from leakdet.serving.server import _listening, alone, open_page, server_of
 from leakdet.tables.read import read_table
 from pages import blocks
 
@@ -87,6 +87,18 @@ def test_the_examples_of_the_docs_give_the_row(
                 ["bash", "-c", command], capture_output=True, text=True, check=True
             )
             assert f'"leak_prob": {row["leak_prob"]}' in run.stdout
+
+
+def test_a_host_without_an_address_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def create_server(*address: Any, **options: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("socket.create_server", create_server)
+    facts = "--host nowhere --port 1: .*Name or service not known"
+    with pytest.raises(SettingsError, match=facts), _listening("nowhere", 1):
+        pass
 
 
 def test_the_browser_is_given_a_private_file_and_no_token(

@@ -118,6 +118,13 @@ def test_a_better_model_may_be_used_and_scores_again(
     assert client.ask("/do/switch", {}).status == 409
 
 
+def test_a_path_with_a_quote_reaches_learn_whole(
+    client: Client, learnt: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    client.service.bench.table = tmp_path / "it's.csv"
+    assert learnt("worse")[2] == f"learn.new='{tmp_path}/it\\'s.csv'"
+
+
 def test_a_worse_model_is_not_offered(client: Client, learnt: Callable[[str], list[str]]) -> None:
     learnt("worse")
     assert client.state()["job"]["may_switch"] is False

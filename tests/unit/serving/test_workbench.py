@@ -68,6 +68,22 @@ def test_a_new_server_goes_on_with_the_ticks_of_a_killed_one(
     assert len(list((tmp_path / "work/sounds").iterdir())) == 3
 
 
+def test_a_tick_that_cannot_be_written_is_not_shown(
+    client: Client, sounds: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_csv(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    client.drop(sounds[0])
+    monkeypatch.setattr("leakdet.serving.workbench.write_csv", write_csv)
+    (row,) = client.state()["rows"]
+    assert client.ask("/do/tick", {"row": row["id"], "label": "leak"}).status == 503
+    assert client.state()["labels"] == {}
+    monkeypatch.undo()
+    assert client.ask("/do/tick", {"row": row["id"], "label": "leak"}).status == 200
+    assert client.state()["labels"] == {"leak": 1}
+
+
 def test_two_tabs_see_each_others_ticks(client: Client, sounds: list[Path]) -> None:
     (row, *_) = ticked(client, sounds[:1], [])
     before = client.state()["version"]

@@ -112,7 +112,8 @@
     $("job-title").textContent = job.title;
     if (job.total) { $("job-bar").max = job.total; $("job-bar").value = job.done; } else $("job-bar").removeAttribute("value");
     $("job-progress").textContent = job.progress;
-    $("rank").disabled = $("rank-page").disabled = job.running;
+    $("rank-page").disabled = job.running;
+    $("rank").disabled = job.running || !$("places").value;
     const ended = `${job.title} ${job.running}`;
     if (showJob.ended === ended) return;
     showJob.ended = ended;
