@@ -87,8 +87,8 @@ FAULTS = (
     ),
     Fault(  # a threshold that was asked for, or fitted anew, is told but not used
         "stale_threshold",
-        "return Detector(replace(loaded, rule=replace(rule, **changes)), model, decided_anew)",
-        "return Detector(loaded, model, decided_anew)",
+        "return Detector(replace(loaded, rule=rule), model,",
+        "return Detector(loaded, model,",
         ("tests/unit/scoring", "-k", "threshold or policy"),
     ),
     Fault(  # a part that was recorded before a kill, and never got its name, is not scored again

@@ -326,7 +326,7 @@
     $("pages").replaceChildren(new Option("choose one", ""), ...places.pages.map((page) => new Option(page.name, page.url)));
     const sources = places.rows.map((name, place) => new Option(name, place));
     if (state.sites?.length && state.dated) sources.unshift(new Option("the recordings of this page", -1));
-    $("places").replaceChildren(...(sources.length ? sources : [new Option("no rows of predict here", "")]));
+    $("places").replaceChildren(...(sources.length ? sources : [new Option("no file of verdicts here", "")]));
     $("pages").value = places.pages.some((page) => page.url === kept) ? kept : "";
     $("rank").disabled = !sources.length || Boolean(state.job?.running);
     const page = chosen && places.pages.find((one) => one.url.endsWith(`/${chosen}`));
