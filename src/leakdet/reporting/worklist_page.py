@@ -275,7 +275,7 @@ ADVICE = {
 
 def advice(verdict: ModelVerdict) -> str:
     """What follows for digs from a verdict on the model."""
-    if "synthetic" in verdict.sentence:
+    if verdict.is_of_synthetic:
         return "This says nothing about real pipes: train on recordings of your own."
     return ADVICE.get(verdict.grade, ADVICE["unknown"])
 

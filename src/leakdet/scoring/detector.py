@@ -97,22 +97,23 @@ SHORT_BYTES = 100_000
 _short_sounds = Lock()
 
 
-def grouped(inputs: Iterable[Input], workers: int = 0) -> Iterator[list[Input]]:
-    """Cut recordings into groups for a thread each; small at first, so that every thread has one.
+def grouped(inputs: Iterable[Input], workers: int = 0) -> Iterator[tuple[list[Input], bool]]:
+    """Cut recordings into groups for a thread each, and tell of each whether all in it are short.
 
-    A large file is in a group by itself, and so is one behind a URL.
+    They are small at first, so that every thread has one. A large file is in a group by itself,
+    and so is one behind a URL.
     """
-    share, taken = 4 * (workers or os.cpu_count() or 1), 0
-    group, size, begun = list[Input](), 0, time.monotonic()
-    for item in inputs:
+    share = 4 * (workers or os.cpu_count() or 1)
+    group, sizes, begun = list[Input](), list[int](), time.monotonic()
+    for taken, item in enumerate(inputs, 1):
         group.append(item)
-        taken, size = taken + 1, size + _about_bytes(item)
-        whole = size >= GROUP_BYTES or len(group) >= min(GROUP_RECORDINGS, 1 + taken // share)
+        sizes.append(_about_bytes(item))
+        whole = sum(sizes) >= GROUP_BYTES or len(group) >= min(GROUP_RECORDINGS, 1 + taken // share)
         if whole or time.monotonic() > begun + GROUP_S:
-            yield group
-            group, size, begun = [], 0, time.monotonic()
+            yield group, max(sizes) < SHORT_BYTES
+            group, sizes, begun = [], [], time.monotonic()
     if group:
-        yield group
+        yield group, max(sizes) < SHORT_BYTES
 
 
 def _about_bytes(item: SoundSource | InputRecording) -> int:
@@ -244,7 +245,7 @@ class Detector:
 
     def score_together(self, recordings: Sequence[InputRecording]) -> list[list[Verdict]]:
         """As `verdicts_of`, in this thread."""
-        return self._in_batches(score_listed, recordings)
+        return self._together(score_listed, recordings)
 
     @overload
     def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...
@@ -296,14 +297,20 @@ class Detector:
     ) -> Iterator[tuple[Input, list[Verdict]]]:
         """Each input with its verdicts, in order; threads take those that come together."""
         _ = self._log_mel  # made here, and an unsuitable model refused at once
-        results = in_order(partial(self._in_batches, task), grouped(inputs, workers), workers)
-        return (pair for group, verdicts in results for pair in zip(group, verdicts, strict=True))
 
-    def _in_batches(self, task: TaskOf[Input], inputs: Sequence[Input]) -> list[list[Verdict]]:
+        def score(group: tuple[list[Input], bool]) -> list[list[Verdict]]:
+            recordings, are_short = group
+            with _short_sounds if are_short else nullcontext():
+                return self._together(task, recordings)
+
+        results = in_order(score, grouped(inputs, workers), workers)
+        return (
+            pair for group, verdicts in results for pair in zip(group[0], verdicts, strict=True)
+        )
+
+    def _together(self, task: TaskOf[Input], inputs: Iterable[Input]) -> list[list[Verdict]]:
         detector = self.mel_detector
-        are_short = all(_about_bytes(item) < SHORT_BYTES for item in inputs)
-        with _short_sounds if are_short else nullcontext():
-            return in_batches((task(item, detector, self._log_mel) for item in inputs), detector)
+        return in_batches((task(item, detector, self._log_mel) for item in inputs), detector)
 
 
 def load_detector(

@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from html import escape
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -68,8 +69,7 @@ def refusal_response(scope: Scope, status: int, sentence: str) -> Response:
     wants_page = "text/html" in Headers(scope=scope).get("accept", "")
     if not wants_page:
         return Json({"error": sentence}, status)
-    escaped = sentence.replace("&", "&amp;").replace("<", "&lt;")
-    page = f"<!DOCTYPE html><meta charset=utf-8><title>leakdet</title><p>{escaped}"
+    page = f"<!DOCTYPE html><meta charset=utf-8><title>leakdet</title><p>{escape(sentence)}"
     return HTMLResponse(page.encode(errors="backslashreplace"), status)
 
 

@@ -55,7 +55,7 @@ class Machines:
         detector = self._engine.detector
         verdict = ModelVerdict.of(detector.mel_detector.card)
         facts = run_facts(detector, {})
-        return Json({**facts, "synthetic": "synthetic" in verdict.sentence})
+        return Json({**facts, "synthetic": verdict.is_of_synthetic})
 
     async def openapi(self, request: Request) -> Response:
         """The description of these routes."""

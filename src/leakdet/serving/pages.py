@@ -201,7 +201,7 @@ class Pages:
             "hash": detector.mel_detector.file_hash,
             "path": str(detector.path),
             "advice": advice(verdict),
-            "synthetic": "synthetic" in verdict.sentence,
+            "synthetic": verdict.is_of_synthetic,
         }
 
     async def places(self, request: Request) -> Response:

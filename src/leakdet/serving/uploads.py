@@ -12,9 +12,7 @@ from leakdet.core.files import require_space
 from leakdet.serving.guard import MAX_SOUND_BYTES, RequestError
 
 MAX_S = 3600.0  # of a recording
-MAX_POINTS = (
-    400_000_000  # sample points of all channels: an hour of stereo at 48 kHz has 346 million
-)
+MAX_POINTS = 400_000_000  # of all channels: an hour of stereo at 48 kHz has 346 million
 MAX_NAME = 120  # characters of a shown name, bytes of one on a disk, where 255 are the limit
 UNSAFE = re.compile(r"[^\w .,()+=@~-]")  # in names of files that are written
 

@@ -152,6 +152,11 @@ class ModelVerdict:
             tuple(verdict.get("cautions", ())),
         )
 
+    @property
+    def is_of_synthetic(self) -> bool:
+        """True where recordings that are synthetic judged it, as those of the demo."""
+        return "synthetic" in self.sentence
+
     def __str__(self) -> str:
         evaluation = f" (own evaluation on {self.split})" if self.split else ""
         return f"{self.label}{evaluation}. {self.sentence}"

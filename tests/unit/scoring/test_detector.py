@@ -94,16 +94,16 @@ def test_groups_are_small_at_first_and_keep_large_files_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sounds = [ArrayRecording(np.zeros(100), 8000)] * 300
-    sizes = [len(group) for group in grouped(iter(sounds), workers=1)]
+    sizes = [len(group) for group, are_short in grouped(iter(sounds), workers=1) if are_short]
     assert sizes[:4] == [1, 1, 1, 2]
     assert max(sizes) == 32
     assert sum(sizes) == 300
     (tmp_path / "large.wav").write_bytes(bytes(5 << 20))
     files = [tmp_path / "none.wav", tmp_path / "large.wav", RemoteFile("memory://x.wav")] * 100
     groups = list(grouped(files, workers=1))[-20:]
-    assert {len(group) for group in groups} == {1, 2}
+    assert {(len(group), are_short) for group, are_short in groups} == {(1, False), (2, False)}
     monkeypatch.setattr(module, "GROUP_S", -1.0)  # as where each came slowly
-    assert {len(group) for group in grouped(sounds, workers=1)} == {1}
+    assert {len(group) for group, _ in grouped(sounds, workers=1)} == {1}
 
 
 def test_one_path_gives_one_verdict_several_or_a_folder_a_list(
